@@ -1,0 +1,1 @@
+"""The contract between compiler and machine: instructions, arithmetic, targets, timing and the container."""

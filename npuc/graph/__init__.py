@@ -1,0 +1,1 @@
+"""The graph IR: types, nodes, verification, evaluation, rewriting and printing."""

@@ -1,0 +1,1 @@
+"""Operators: type, meaning, quantization and lowering of each in one place."""
