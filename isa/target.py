@@ -105,3 +105,5 @@ class Target:
     board: Board
     fingerprint: str
     """Hex SHA-256 (first 16 digits) of architecture and limits."""
+    description: str = ""
+    """One sentence for listings and the manual."""
