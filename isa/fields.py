@@ -20,6 +20,11 @@ class Field:
     signed: bool = False
 
     @property
+    def is_reserved(self) -> bool:
+        """Whether the field must be zero; it takes part in no set of values."""
+        return self.name.startswith("reserved")
+
+    @property
     def low(self) -> int:
         """Smallest value that the field can hold."""
         return (-(1 << (self.bits - 1)) if self.signed else 0) + self.bias

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 from isa.descriptors import DMA, LAYER
 from isa.fields import Field, RecordSpec
@@ -65,6 +66,11 @@ class InstructionSpec:
     doc: str
     fields: tuple[Field, ...]
     descriptor: RecordSpec | None = None
+
+    @cached_property
+    def record(self) -> RecordSpec:
+        """All fields as they are stored: the common header, then those of the instruction."""
+        return RecordSpec(self.mnemonic, self.doc, self.length_bytes, (*HEADER, *self.fields))
 
 
 def _mac(mnemonic: str, opcode: int, doc: str) -> InstructionSpec:
