@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from _pytest.terminal import TerminalReporter
 from hypothesis import settings
 
 from tests.shared_data import require_shared
@@ -61,7 +60,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """After pytest's closing line: how many tests were left out, and why."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if not isinstance(reporter, TerminalReporter):
+    if not isinstance(reporter, pytest.TerminalReporter):
         return
     for reason, count in sorted(Counter(map(skip_reason, reporter.stats.get("skipped", []))).items()):
         reporter.write_line(f"left out: {count} test{'s' if count > 1 else ''}: {reason}")

@@ -37,6 +37,7 @@ PIPELINE = (
     "legalize",
     "layout",
     "task",
+    "lower",
     "allocation",
     "schedule",
     "emit",
@@ -169,7 +170,7 @@ def test_third_party_imports_are_declared_dependencies(folders: tuple[str, ...])
         declared |= set(extras["dev"])
     allowed = {distribution_name(row) for row in declared}
     known = packages_distributions()
-    skip = {*sys.stdlib_module_names, *PACKAGES, "tests", "benchmarks", "examples", "_pytest", ""}
+    skip = {*sys.stdlib_module_names, *PACKAGES, "tests", "benchmarks", "examples", ""}
     found = [
         f"{source.path}:{line} imports {name}"
         for source in sources(*folders)
@@ -215,8 +216,10 @@ def test_modules_stay_within_500_lines() -> None:
     assert not [f"{s.path}: {s.n_lines} lines" for s in every if s.n_lines > 500 and s.path not in TABLES]
 
 
-def test_half_of_the_modules_stay_within_200_lines() -> None:
-    assert statistics.median(source.n_lines for source in sources(*PACKAGES)) <= 200
+def test_half_of_the_modules_stay_within_200_lines_and_of_the_functions_within_8() -> None:
+    every = sources(*PACKAGES)
+    assert statistics.median(source.n_lines for source in every) <= 200
+    assert statistics.median(length(function) for source in every for function in source.functions()) <= 8
 
 
 def test_no_function_is_longer_than_60_lines() -> None:
@@ -299,6 +302,32 @@ def test_files_name_no_registry_and_no_local_path() -> None:
             if match := REGISTRY_HOST.search(line) or LOCAL_PATH.search(line):
                 found.append(f"{name}:{number}: {match.group()}")
     assert not found
+
+
+# Documents ------------------------------------------------------------------------------------------------------------
+
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")  # relative ones: no scheme
+
+
+def documents() -> list[Path]:
+    return [ROOT / name for name in project_files() if name.endswith(".md")]
+
+
+def test_links_in_documents_lead_somewhere() -> None:
+    found = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in documents()
+        for target in LINK.findall(page.read_text(encoding="utf-8"))
+        if not (page.parent / target).exists()
+    ]
+    assert not found
+
+
+def test_every_page_of_the_docs_is_in_its_index() -> None:
+    index = ROOT / "docs" / "README.md"
+    listed = {(index.parent / target).resolve() for target in LINK.findall(index.read_text(encoding="utf-8"))}
+    pages = [page for page in documents() if page.parent == index.parent and page != index]
+    assert not [page.name for page in pages if page.resolve() not in listed]
 
 
 # Packaging ------------------------------------------------------------------------------------------------------------
