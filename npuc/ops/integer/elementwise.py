@@ -1,0 +1,86 @@
+"""Quantized elementwise operators; two operands of equal rank broadcast as in numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from isa import arithmetic
+from isa.arithmetic import Addition
+from npuc.graph.types import Array, TensorType
+from npuc.ops.integer.operand import Range, require_operand, require_range, require_table
+from npuc.ops.integer.rescale import Rescale
+from npuc.ops.op import Op
+
+
+@dataclass(frozen=True)
+class QAdd(Op):
+    """Rescaled sum of two int8 tensors of rank 4, or their difference with `subtract`."""
+
+    left_shift: int
+    first: Rescale
+    second: Rescale
+    result: Rescale
+    first_zero_point: int
+    second_zero_point: int
+    output_zero_point: int
+    clamp: Range
+    subtract: bool = False
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        return _infer_pair(inputs, (self.first_zero_point, self.second_zero_point), self.clamp)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        constants = Addition(
+            self.left_shift, self.first, self.second, self.result,
+            self.first_zero_point, self.second_zero_point, self.output_zero_point, *self.clamp,
+        )  # fmt: skip
+        combine = arithmetic.sub if self.subtract else arithmetic.add
+        return (combine(inputs[0], inputs[1], constants).astype(np.int8),)
+
+
+@dataclass(frozen=True)
+class QMul(Op):
+    """Rescaled product of two int8 tensors of rank 4."""
+
+    result: Rescale
+    first_zero_point: int
+    second_zero_point: int
+    output_zero_point: int
+    clamp: Range
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        return _infer_pair(inputs, (self.first_zero_point, self.second_zero_point), self.clamp)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        y = arithmetic.mul(
+            inputs[0], inputs[1], self.first_zero_point, self.second_zero_point,
+            self.result, self.output_zero_point, *self.clamp,
+        )  # fmt: skip
+        return (y.astype(np.int8),)
+
+
+@dataclass(frozen=True)
+class Lookup(Op):
+    """table[x + 128] for each element: x int8 -> y int8 of any shape."""
+
+    table: tuple[int, ...]
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        require_table(self.table)
+        if inputs[0].dtype != "int8":
+            raise ValueError(f"input is {inputs[0].dtype}, need int8")
+        return (replace(inputs[0], quant=None, layout=None),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        return (arithmetic.lookup(np.asarray(self.table, np.int8), inputs[0]),)
+
+
+def _infer_pair(inputs: tuple[TensorType, ...], zero_points: tuple[int, int], clamp: Range) -> tuple[TensorType, ...]:
+    if len(inputs) != 2:
+        raise ValueError(f"{len(inputs)} operands, need 2")
+    for role, operand, zero_point in zip(("first operand", "second operand"), inputs, zero_points, strict=True):
+        require_operand(operand, role, zero_point)
+    require_range(clamp)
+    return (TensorType("int8", np.broadcast_shapes(inputs[0].shape, inputs[1].shape)),)
