@@ -78,14 +78,14 @@ class Histogram:
         )
 
     def _merge(self, keys: Ints, counts: Ints, sums: Floats) -> None:
-        merged = np.union1d(self.keys, keys)
-        old, new = np.searchsorted(merged, self.keys), np.searchsorted(merged, keys)
-        merged_counts, merged_sums = np.zeros(merged.size, np.int64), np.zeros(merged.size, np.float64)
-        merged_counts[old] += self.counts
-        merged_counts[new] += counts
-        merged_sums[old] += self.sums
-        merged_sums[new] += sums
-        self.keys, self.counts, self.sums = merged, merged_counts, merged_sums
+        # Two ascending runs, which a stable sort only has to merge.
+        both = np.concatenate([self.keys, keys])
+        order = np.argsort(both, kind="stable")
+        ascending = both[order]
+        starts = np.flatnonzero(np.diff(ascending, prepend=ascending[0] - 1))
+        self.keys = ascending[starts]
+        self.counts = np.add.reduceat(np.concatenate([self.counts, counts])[order], starts)
+        self.sums = np.add.reduceat(np.concatenate([self.sums, sums])[order], starts)
 
 
 def _chunks(values: NDArray[Any]) -> Iterator[NDArray[np.float32]]:

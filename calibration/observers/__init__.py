@@ -22,6 +22,9 @@ from calibration.observers.outliers import OUTLIER_RATIO, typical_magnitude, wit
 from calibration.observers.percentile import percentile_range
 from calibration.ranges import Range
 
+PENDING_VALUES = 1 << 16
+"""Counting has a cost for each call, which small tensors pay once for many arrays."""
+
 RangeSearch = Callable[[Histogram], Range]
 
 OBSERVERS: dict[str, RangeSearch] = {
@@ -41,28 +44,42 @@ class Observer:
 
     tensor: str
     search: RangeSearch
-    histogram: Histogram = field(default_factory=Histogram)
     n_infinite: int = 0
+    _counted: Histogram = field(default_factory=Histogram)
+    _pending: list[NDArray[np.float32]] = field(default_factory=list)
+    _n_pending: int = 0
 
     def observe(self, array: NDArray[Any]) -> None:
         """Count the values of an array of any shape; infinities are left out and noted. NaN raises CalibrationError."""
-        require_no_nan(array, f"tensor {self.tensor}")
         with np.errstate(over="ignore"):
             values = np.asarray(array, np.float32)
-        is_finite = np.isfinite(values)
-        if not is_finite.all():
-            self.n_infinite += int(values.size - is_finite.sum())
-            values = values[is_finite]
-        self.histogram.add(values)
+        finite = values[np.isfinite(values)]
+        if finite.size < values.size:
+            require_no_nan(array, f"tensor {self.tensor}")
+            self.n_infinite += values.size - finite.size
+        self._pending.append(finite)
+        self._n_pending += finite.size
+        if self._n_pending >= PENDING_VALUES:
+            self._count_pending()
+
+    def histogram(self) -> Histogram:
+        """The histogram of all finite values seen so far."""
+        if self._pending:
+            self._count_pending()
+        return self._counted
+
+    def _count_pending(self) -> None:
+        self._counted.add(np.concatenate(self._pending))
+        self._pending, self._n_pending = [], 0
 
     def range(self) -> Range:
         """The range (lo, hi) of the values seen. CalibrationError if there was none."""
-        if self.histogram.n_values == 0:
+        if self.histogram().n_values == 0:
             raise CalibrationError(
                 f"tensor {self.tensor}: no finite value was observed, at least 1 is needed",
                 hint="give samples for which this tensor is computed",
             )
-        return self.search(self.histogram)
+        return self.search(self.histogram())
 
     def notes(self) -> tuple[str, ...]:
         """What the user should know of this tensor's range, one line each; most often nothing."""
@@ -70,7 +87,7 @@ class Observer:
 
     def _wide_range(self) -> str:
         lo, hi = self.range()
-        typical = typical_magnitude(self.histogram)
+        typical = typical_magnitude(self.histogram())
         largest = max(abs(lo), abs(hi))
         if typical == 0 or largest <= OUTLIER_RATIO * typical:
             return ""
@@ -82,12 +99,13 @@ class Observer:
     def _left_out(self) -> str:
         if self.search is minmax_range:
             return ""
-        n_outliers = self.histogram.n_values - without_outliers(self.histogram).n_values
+        histogram = self.histogram()
+        n_outliers = histogram.n_values - without_outliers(histogram).n_values
         if n_outliers == 0:
             return ""
         return (
-            f"tensor {self.tensor}: {n_outliers} of {self.histogram.n_values} values are isolated outliers "
-            f"(largest magnitude {max(-self.histogram.minimum, self.histogram.maximum):.6g}) and saturate"
+            f"tensor {self.tensor}: {n_outliers} of {histogram.n_values} values are isolated outliers "
+            f"(largest magnitude {max(-histogram.minimum, histogram.maximum):.6g}) and saturate"
         )
 
     def _infinities(self) -> str:
