@@ -13,7 +13,7 @@ from npuc.allocation.problem import Problem
 N_EXACT_ORDERS = 4
 SHORT_SLICE = 0.03
 LONG_SLICE = 0.12
-TOTAL_WORK = 0.27
+TOTAL_WORK = 0.24
 """Limits of the exact search in deterministic time of CP-SAT; a CPU second is about 0.03 of it."""
 
 
