@@ -1,0 +1,204 @@
+"""Cost of mac.conv and mac.depthwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from isa.descriptors import SCALE, ElementType
+from isa.errors import IsaError
+from isa.instructions import BY_MNEMONIC
+from isa.target import Target
+from isa.timing.geometry import Axis, Ints, Operand, Span, ceil_div, granule, operand_words, plain_span
+from isa.timing.geometry import run_words, window_span
+from isa.timing.record import Rows, Traffic, latency_cycles, rate_cycles
+
+TABLE_BYTES = 256
+_ACCUMULATOR_BYTES = 4
+_DEPTHWISE = BY_MNEMONIC["mac.depthwise"].opcode
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """The fields of a group of MAC instructions that more than one formula reads."""
+
+    rows: Axis
+    pixels: Axis
+    channels: Axis
+    is_depthwise: Ints
+    kernel_h: Ints
+    kernel_w: Ints
+    k: Ints
+    k_channels: Ints
+    ifm: Operand
+
+    @property
+    def n_pixel_blocks(self) -> Ints:
+        return self.rows.count * self.pixels.count
+
+    @property
+    def taps(self) -> Ints:
+        return self.kernel_h * self.kernel_w
+
+
+def _layer(f: Rows) -> _Layer:
+    rows, pixels, channels = f.axes()
+    return _Layer(
+        rows, pixels, channels, f("opcode") == _DEPTHWISE, f("kernel_h"), f("kernel_w"), f("k"), f("k_channels"),
+        f.operand("ifm", "ifm_channels"),
+    )  # fmt: skip
+
+
+def mac_work(f: Rows, target: Target) -> dict[str, Ints]:
+    """Work columns of a group of MAC instructions; IsaError when blocks do not fit the buffers."""
+    layer = _layer(f)
+    _require_fit(f, target)
+    total, first = _loads(f, layer, target)
+    unit = granule(f("ofm_c0"), layer.channels)
+    ofm = f.operand("ofm", "ofm_channels")
+    regions = [(a.first, a.extent) for a in (layer.rows, layer.pixels, layer.channels)]
+    lasts = [(a.last_first, a.last) for a in (layer.rows, layer.pixels, layer.channels)]
+    written, last_written = (_region_words(ofm, region, unit) for region in (regions, lasts))
+    total.write(ofm.base, written)
+    elements, last_elements = (r[0][1] * r[1][1] * r[2][1] for r in (regions, lasts))
+    compute, last_compute = _compute_cycles(f, layer, target)
+    output_stage = target.costs.output_stage
+    return vars(total) | {
+        "compute": compute,
+        "output": rate_cycles(elements, output_stage),
+        "first_read_words": first.read_words,
+        "first_flash_bytes": first.flash_bytes,
+        "first_dram_bytes": first.dram_bytes,
+        "last_compute": last_compute,
+        "last_output": rate_cycles(last_elements, output_stage),
+        "last_write_words": np.where(total.write_words > 0, last_written, 0),
+        "lead_cycles": target.costs.block_fill_cycles
+        + np.maximum(latency_cycles(layer.ifm.base, target.board), latency_cycles(f("weights"), target.board)),
+        "drain_cycles": np.full_like(compute, target.costs.block_drain_cycles),
+    }
+
+
+def _region_words(operand: Operand, region: list[tuple[Ints, Ints]], unit: Ints) -> Ints:
+    rows, pixels, (first, channels) = region
+    return operand_words(operand, plain_span(*rows), plain_span(*pixels), first, channels, unit)
+
+
+def _compute_cycles(f: Rows, layer: _Layer, target: Target) -> tuple[Ints, Ints]:
+    """Datapath cycles of all blocks, and of the part of the last block that follows the last load."""
+    costs = target.costs
+    rows, pixels, channels = layer.rows, layer.pixels, layer.channels
+    step_h = np.where(layer.is_depthwise, 1, costs.mac_step_pixels_h)
+    step_w = np.where(layer.is_depthwise, 1, costs.mac_step_pixels_w)
+    step_c = np.where(layer.is_depthwise, costs.depthwise_channels, costs.mac_step_cout)
+    cycles = np.where(
+        layer.is_depthwise,
+        ceil_div(layer.taps, costs.depthwise_taps),
+        costs.mac_step_cycles * _reduction_steps(layer, costs.mac_step_taps),
+    )
+    cycles = cycles * np.where(f("ifm_type") == ElementType.INT16, 2, 1)
+    total = rows.steps(step_h) * pixels.steps(step_w) * channels.steps(step_c) * cycles
+    last = ceil_div(rows.last, step_h) * ceil_div(pixels.last, step_w) * ceil_div(channels.last, step_c) * cycles
+    return total, ceil_div(last, _chunks(layer))
+
+
+def _reduction_steps(layer: _Layer, step_taps: tuple[tuple[int, int], ...]) -> Ints:
+    """Steps that sum all taps and input channels of one output: the least over the array's (lanes, taps) modes."""
+    steps = np.full_like(layer.taps, np.iinfo(np.int64).max)
+    for lanes, taps in step_taps:
+        chunks = ceil_div(layer.k_channels, lanes)
+        steps = np.minimum(steps, ceil_div(layer.taps, taps) * chunks)
+        if taps == 1:
+            packed = layer.kernel_h * ceil_div(layer.kernel_w * layer.k_channels, lanes)
+            steps = np.where(layer.k_channels < lanes, np.minimum(steps, packed), steps)
+    return steps
+
+
+def _chunks(layer: _Layer) -> Ints:
+    """Chunks of one channel block in which the input of an output block streams through the input buffer."""
+    last = layer.k + layer.k_channels - 1
+    return np.where(layer.is_depthwise, 1, last // layer.ifm.c0 - layer.k // layer.ifm.c0 + 1)
+
+
+def _loads(f: Rows, layer: _Layer, target: Target) -> tuple[Traffic, Traffic]:
+    """All reads, and those of the first chunk of the first block."""
+    total, first = Traffic(len(f.index)), Traffic(len(f.index))
+    _load_input(f, layer, total, first)
+    _load_weights(f, layer, target, total, first)
+    scale_bytes = SCALE.length_bytes * layer.channels.extent
+    scales = f("scales") + SCALE.length_bytes * layer.channels.first
+    total.read(scales, run_words(scales, scale_bytes), scale_bytes)
+    table_bytes = TABLE_BYTES * f("use_table")
+    total.read(f("table"), run_words(f("table"), table_bytes), table_bytes)
+    ifm2 = f.operand("ifm2", "ofm_channels")
+    region = [(a.first, a.extent) for a in (layer.rows, layer.pixels, layer.channels)]
+    residual = _region_words(ifm2, region, granule(ifm2.c0, layer.channels))
+    total.read(ifm2.base, np.where(f("use_residual") > 0, residual, 0))
+    return total, first
+
+
+def _load_input(f: Rows, layer: _Layer, total: Traffic, first: Traffic) -> None:
+    ifm, channels = layer.ifm, layer.channels
+    start = np.where(layer.is_depthwise, channels.first, layer.k)
+    extent = np.where(layer.is_depthwise, channels.extent, layer.k_channels)
+    unit = np.where(layer.is_depthwise, granule(ifm.c0, channels), ifm.c0)
+    passes = np.where(layer.is_depthwise, 1, channels.count)
+    words = operand_words(ifm, *_input_spans(f, layer.rows, layer.pixels), start, extent, unit)
+    total.read(ifm.base, passes * words)
+    chunk = np.where(layer.is_depthwise, channels.full, np.minimum(extent, ifm.c0 - start % ifm.c0))
+    spans = _input_spans(f, _first_block(layer.rows), _first_block(layer.pixels))
+    first.read(ifm.base, operand_words(ifm, *spans, start, chunk, unit))
+
+
+def _input_spans(f: Rows, rows: Axis, pixels: Axis) -> tuple[Span, Span]:
+    return (
+        window_span(rows, f("stride_h"), f("kernel_h"), f("dilation_h"), f("pad_top"), f("ifm_height")),
+        window_span(pixels, f("stride_w"), f("kernel_w"), f("dilation_w"), f("pad_left"), f("ifm_width")),
+    )
+
+
+def _first_block(axis: Axis) -> Axis:
+    return replace(axis, extent=axis.full, last=axis.full, count=np.ones_like(axis.count))
+
+
+def _load_weights(f: Rows, layer: _Layer, target: Target, total: Traffic, first: Traffic) -> None:
+    """Weights pass once for each block of pixels; each block of channels is one contiguous run."""
+    address, channels = f("weights"), layer.channels
+    per_channel = layer.taps * np.where(layer.is_depthwise, 1, layer.k_channels)
+    words = (channels.count - 1) * run_words(address, channels.full * per_channel)
+    words += run_words(address, channels.last * per_channel)
+    total.read(address, layer.n_pixel_blocks * words, layer.n_pixel_blocks * channels.extent * per_channel)
+    inputs = np.where(layer.is_depthwise, 1, np.minimum(layer.k_channels, layer.ifm.c0))
+    chunk = np.minimum(channels.full, target.architecture.cout_lanes) * layer.taps * inputs
+    first.read(address, run_words(address, chunk), chunk)
+
+
+def block_fits(f: Rows, target: Target) -> Ints:
+    """Whether one half of each buffer holds a block of each MAC instruction [n].
+
+    Accumulators: pixels x channels of a block, 4 bytes each. Input: the rows x pixels that a block needs, one chunk
+    (channel block) of them. Weights: one tap of a chunk for `cout_lanes` output channels; depthwise: all taps.
+    """
+    costs, lanes = target.costs, target.architecture.cout_lanes
+    layer = _layer(f)
+    values = layer.rows.full * layer.pixels.full * layer.channels.full
+    spans = _input_spans(f, _first_block(layer.rows), _first_block(layer.pixels))
+    reach_h, reach_w = (np.minimum(span.count * span.length, span.limit) for span in spans)
+    inputs = np.minimum(layer.ifm.c0, np.where(layer.is_depthwise, layer.channels.full, layer.k_channels))
+    weights = np.minimum(layer.channels.full, lanes) * np.where(layer.is_depthwise, layer.taps, inputs)
+    return (
+        (2 * _ACCUMULATOR_BYTES * values <= costs.accumulator_bytes)
+        & (2 * reach_h * reach_w * inputs * layer.ifm.element <= costs.input_buffer_bytes)
+        & (2 * weights <= costs.weight_buffer_bytes)
+    )
+
+
+def _require_fit(f: Rows, target: Target) -> None:
+    bad = np.flatnonzero(~block_fits(f, target))
+    if len(bad):
+        names = ("block_h", "block_w", "block_c", "kernel_h", "kernel_w", "stride_h", "stride_w")
+        found = ", ".join(f"{name} {int(f(name)[bad[0]])}" for name in names)
+        raise IsaError(
+            f"instruction {int(f.index[bad[0]])}: block exceeds half of a buffer of target {target.name} ({found})",
+            "make block_h, block_w or block_c smaller",
+        )

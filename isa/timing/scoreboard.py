@@ -1,0 +1,262 @@
+"""From work and wait conditions to start and end times: the pure event scoreboard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import cast
+
+import numpy as np
+
+from isa.errors import IsaError
+from isa.instructions import BY_OPCODE, NO_CONDITION, Queue
+from isa.target import Target
+from isa.timing import engine
+from isa.timing.compiled import IS_COMPILED
+from isa.timing.geometry import WORD_BYTES, Ints, ceil_div
+from isa.timing.machine import Machine, Plan
+from isa.timing.work import Work, queue_of
+
+TICKS = 1024
+"""Ticks of a cycle."""
+
+
+class TickClass(IntEnum):
+    """What a tick of a queue was spent on; CONDITION_q waits for queue q to retire enough instructions."""
+
+    BUSY = 0
+    FETCH = 1
+    LATENCY = 2
+    SRAM_PORT = 3
+    FLASH = 4
+    DRAM = 5
+    OUTPUT_STAGE = 6
+    CONDITION_DMA_IN = 7
+    CONDITION_DMA_OUT = 8
+    CONDITION_MAC = 9
+    CONDITION_VEC = 10
+    CONDITION_ARM = 11
+
+
+class Resource(IntEnum):
+    """Resources that units share; a shared SRAM port counts as SRAM_READ."""
+
+    SRAM_READ = engine.READ
+    SRAM_WRITE = engine.WRITE
+    FLASH = engine.FLASH
+    DRAM = engine.DRAM
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Queue of each instruction [n] and up to six conditions of each [n, 6]: queue (7: none) and count.
+
+    Rows of `Queue.ARM` are calls of the Arm core, in order; the fetcher does not see them.
+    """
+
+    queue: Ints
+    wait_queue: Ints
+    wait_count: Ints
+
+    def with_arm(self, wait_queue: Ints, wait_count: Ints) -> Schedule:
+        """This schedule followed by calls on the Arm core with their conditions [m, up to 6]."""
+        missing = ((0, 0), (0, engine.CONDITIONS - wait_queue.shape[1]))
+        return Schedule(
+            np.concatenate([self.queue, np.full(len(wait_queue), Queue.ARM, np.int64)]),
+            np.concatenate([self.wait_queue, np.pad(wait_queue, missing, constant_values=NO_CONDITION)]),
+            np.concatenate([self.wait_count, np.pad(wait_count, missing)]),
+        )
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """The head of a queue that cannot start: instruction index and the condition that does not hold."""
+
+    queue: Queue
+    instruction: int
+    wait_queue: Queue
+    wait_count: int
+    retired: int
+    """What the counter of `wait_queue` stands at, modulo 2^16."""
+
+
+@dataclass(frozen=True)
+class Deadlock:
+    """Why nothing can happen any more: the blocked heads, and where the fetcher waits for room in a full queue."""
+
+    heads: tuple[Blocked, ...]
+    fetcher: tuple[int, Queue] | None
+    """Instruction that the fetcher cannot hand over, and its full queue."""
+
+    def __str__(self) -> str:
+        parts = [
+            f"instruction {b.instruction} heads queue {b.queue.name} and waits for {b.wait_queue.name} to retire "
+            f"{b.wait_count} (retired {b.retired})"
+            for b in self.heads
+        ]
+        if self.fetcher:
+            parts.append(f"the fetcher holds instruction {self.fetcher[0]}, queue {self.fetcher[1].name} is full")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Times in ticks of 1/1024 cycle; -1 where a deadlock kept an instruction from getting there."""
+
+    start: Ints
+    issue_end: Ints
+    """When the last block is issued: the next instruction of the queue may start."""
+    retire: Ints
+    charged: Ints
+    """[n, TickClass] ticks of the instruction's queue. A queue's charges follow each other from 0 to its last
+    retirement without gaps, so that they sum to the time of that retirement."""
+    resource_busy: dict[Resource, int]
+    """Ticks during which somebody used the resource."""
+    total_ticks: int
+    deadlock: Deadlock | None
+
+    @property
+    def total_cycles(self) -> int:
+        """Cycles until every queue has drained, rounded up."""
+        return -(-self.total_ticks // TICKS)
+
+    @property
+    def stall(self) -> Ints:
+        """The class other than BUSY that cost each instruction most [n]; BUSY where none cost anything."""
+        stalls = self.charged[:, TickClass.FETCH :]
+        return np.where(stalls.any(axis=1), stalls.argmax(axis=1) + TickClass.FETCH, TickClass.BUSY)
+
+    def queue_ticks(self, schedule: Schedule) -> Ints:
+        """Ticks [queue, class] of the five queues; what is missing to `total_ticks` is idle time after the last one."""
+        result = np.zeros((engine.QUEUES, engine.CLASSES), np.int64)
+        on_queue = schedule.queue < engine.QUEUES
+        np.add.at(result, schedule.queue[on_queue], self.charged[on_queue])
+        return result
+
+
+def schedule_of(columns: Mapping[str, Ints]) -> Schedule:
+    """Queues and conditions from decoded columns: `opcode`, `wait<i>_queue`, `wait<i>_count`, and for the wait
+    instructions `more<i>_queue`, `more<i>_count`; a missing column means no condition."""
+    opcode = np.asarray(columns["opcode"], np.int64)
+    waits = [spec.opcode for spec in BY_OPCODE.values() if spec.mnemonic.startswith("wait.")]
+    queue = np.full((len(opcode), engine.CONDITIONS), NO_CONDITION, np.int64)
+    count = np.zeros_like(queue)
+    half = engine.CONDITIONS // 2
+    for i in range(half):
+        for column, prefix, applies in ((i, "wait", opcode >= 0), (half + i, "more", np.isin(opcode, waits))):
+            if f"{prefix}{i}_queue" in columns:
+                queue[:, column] = np.where(applies, columns[f"{prefix}{i}_queue"], NO_CONDITION)
+                count[:, column] = columns[f"{prefix}{i}_count"]
+    return Schedule(queue_of(opcode), queue, count)
+
+
+def simulate(work: Work, schedule: Schedule, target: Target) -> Timeline:
+    """Run the instructions of `schedule` with the amounts of `work` on the queues, ports and memories of `target`."""
+    plan = _plan(work, schedule, target)
+    machine = _machine(len(work), target)
+    is_complete = _run(plan, machine)
+    return Timeline(
+        machine.start,
+        machine.issue_end,
+        machine.retire,
+        machine.charged.reshape(len(work), engine.CLASSES),
+        {resource: int(machine.busy[resource]) for resource in Resource},
+        int(machine.scalars[engine.NOW]),
+        None if is_complete else _deadlock(plan, machine),
+    )
+
+
+def _run(plan: Plan, machine: Machine) -> bool:
+    if IS_COMPILED:
+        return engine.run(plan, machine)
+    # Elements of a memoryview are Python's own integers, several times faster than numpy's scalars.
+    return engine.run(
+        cast(Plan, Plan(*(cast(Ints, memoryview(column)) for column in plan))),
+        cast(Machine, Machine(*(cast(Ints, memoryview(column)) for column in machine))),
+    )
+
+
+def _plan(work: Work, schedule: Schedule, target: Target) -> Plan:
+    queue, costs, board = schedule.queue, target.costs, target.board
+    by_queue = np.argsort(queue, kind="stable")
+    first = np.searchsorted(queue[by_queue], np.arange(engine.QUEUES + 1))
+    fetched = np.flatnonzero(queue != Queue.ARM)
+    stream = np.zeros(len(work), np.int64)
+    stream[fetched] = np.cumsum(work.stream_bytes[fetched])
+    limits = (costs.queue_depth, costs.prefetch_bytes, costs.dispatch_cycles, board.flash_latency_cycles)
+    scale = (1, TICKS / board.flash_bytes_per_cycle, TICKS, TICKS)
+    return Plan(
+        queue,
+        _amounts(work, target).reshape(-1),
+        work.lead_cycles * TICKS,
+        work.drain_cycles * TICKS,
+        np.ascontiguousarray(schedule.wait_queue).reshape(-1),
+        np.ascontiguousarray(schedule.wait_count).reshape(-1),
+        _ticks(stream, board.flash_bytes_per_cycle),
+        _ticks(work.descriptor_bytes, board.flash_bytes_per_cycle),
+        by_queue.astype(np.int64),
+        first.astype(np.int64),
+        fetched.astype(np.int64),
+        np.array([-(-int(limit * factor) // 1) for limit, factor in zip(limits, scale, strict=True)], np.int64),
+    )
+
+
+def _amounts(work: Work, target: Target) -> Ints:
+    """Ticks [n, phase, resource] at the full rate of each resource."""
+    n, board = len(work), target.board
+    zero = np.zeros(n, np.int64)
+    totals = [work.compute, work.output, work.read_words, work.write_words, work.flash_bytes, work.dram_bytes]
+    firsts = [zero, zero, work.first_read_words, zero, work.first_flash_bytes, work.first_dram_bytes]
+    lasts = [work.last_compute, work.last_output, zero, work.last_write_words, zero, zero]
+    bodies = [total - first - last for total, first, last in zip(totals, firsts, lasts, strict=True)]
+    result = np.zeros((n, engine.PHASES, engine.RESOURCES), np.int64)
+    for phase, columns in ((engine.LOAD, firsts), (engine.BODY, bodies), (engine.LAST, lasts)):
+        compute, output, read, write, flash, dram = columns
+        if board.sram_shared_port:
+            read, write = read + write, zero
+        result[:, phase, engine.COMPUTE] = compute * TICKS
+        result[:, phase, engine.OUTPUT] = output * TICKS
+        result[:, phase, engine.READ] = _ticks(read * WORD_BYTES, board.sram_read_bytes_per_cycle)
+        result[:, phase, engine.WRITE] = _ticks(write * WORD_BYTES, board.sram_write_bytes_per_cycle)
+        result[:, phase, engine.FLASH] = _ticks(flash, board.flash_bytes_per_cycle)
+        result[:, phase, engine.DRAM] = _ticks(dram, board.dram_bytes_per_cycle)
+    return result
+
+
+def _ticks(amount_bytes: Ints, bytes_per_cycle: int) -> Ints:
+    if bytes_per_cycle == 0:
+        if amount_bytes.any():
+            raise IsaError(f"instruction {int(amount_bytes.argmax())} uses a memory that the target does not have")
+        return amount_bytes
+    return ceil_div(amount_bytes * TICKS, bytes_per_cycle)
+
+
+def _machine(n: int, target: Target) -> Machine:
+    def zeros(length: int) -> Ints:
+        return np.zeros(length, np.int64)
+
+    none, unset = np.full(engine.QUEUES, -1, np.int64), np.full(n, -1, np.int64)
+    scalars = zeros(6)
+    scalars[engine.TIMER] = target.board.flash_latency_cycles * TICKS
+    return Machine(
+        scalars, none, zeros(engine.QUEUES), zeros(engine.QUEUES), none.copy(), zeros(engine.QUEUES),
+        zeros(engine.QUEUES), zeros(engine.QUEUES), zeros(engine.QUEUES), zeros(engine.QUEUES),
+        zeros(engine.AGENTS * engine.RESOURCES), zeros(engine.RESOURCES), unset, unset.copy(), unset.copy(),
+        zeros(n * engine.CLASSES), zeros(engine.RESOURCES),
+    )  # fmt: skip
+
+
+def _deadlock(plan: Plan, machine: Machine) -> Deadlock:
+    heads = []
+    for q in range(engine.QUEUES):
+        if machine.started[q] < machine.pushed[q]:
+            i = int(plan.order[plan.first[q] + machine.started[q]])
+            j = i * engine.CONDITIONS + engine.unmet(plan, machine, i)
+            waited = Queue(int(plan.wait_queue[j]))
+            heads.append(
+                Blocked(Queue(q), i, waited, int(plan.wait_count[j]), int(machine.retired[waited]) & 0xFFFF)
+            )
+    position = int(machine.scalars[engine.POSITION])
+    held = int(plan.fetched[position]) if position < len(plan.fetched) else None
+    return Deadlock(tuple(heads), None if held is None else (held, Queue(int(plan.queue[held]))))
