@@ -193,11 +193,15 @@ def average_pool(total: npt.ArrayLike, count: npt.ArrayLike, low: int, high: int
 
 
 def mean(total: npt.ArrayLike, count: int, factor: Rescale, zero_point: int, low: int, high: int) -> Int64Array:
-    """clamp(divide_rounded(rescale(total), count) + zero_point, low, high).
+    """clamp(rescale(total, multiplier * 2^k // count, shift + k) + zero_point, low, high).
 
-    total is the sum of value minus zero point over `count` elements: it must fit in int32.
+    total is the sum of value minus zero point over `count` > 0 elements and fits in int32; (multiplier, shift) is the
+    factor from input scale to output scale; k = min(floor(log2(count)), 32, 62 - shift). The quotient is at least
+    2^29 unless the last term of the minimum wins.
     """
-    return np.clip(divide_rounded(_scale(np.asarray(total, np.int64), factor), count) + zero_point, low, high)
+    k = min(count.bit_length() - 1, 32, 62 - factor.shift)
+    scaled = rescale(total, (factor.multiplier << k) // count, factor.shift + k)
+    return np.clip(scaled + zero_point, low, high)
 
 
 def softmax_scale(beta: float, input_scale: float) -> tuple[int, int]:

@@ -58,7 +58,7 @@ class QAveragePool(Op):
 class QMean(Op):
     """Mean over all rows and columns: x int8 [n,c,h,w] -> y int8 [n,c,1,1].
 
-    The sum of x minus the zero point is rescaled, then divided by h * w and rounded.
+    `rescale` is the factor from input scale to output scale; 1 / (h * w) joins it as `arithmetic.mean` says.
     """
 
     rescale: Rescale
