@@ -1,0 +1,86 @@
+"""Vector instructions whose output element depends on the input elements of the same place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from isa import arithmetic
+from isa.arithmetic import Addition, Int64Array, IntArray
+from simulator.execute.binding import Binder, Binding, Step
+from simulator.execute.constants import addition, clamp, rescale
+from simulator.operand import Region
+
+
+def _sum(arithmetic_sum: Callable[[IntArray, IntArray, Addition], Int64Array]) -> Binder:
+    def bind(binding: Binding) -> Step:
+        region = binding.region
+        binding.require_8_bit("ifm", "ifm2", "ofm")
+        constants = addition(binding, binding.operand("ifm").zero_point)
+        first, second = binding.reads("ifm", region), binding.reads("ifm2", region)
+        output = binding.writes(region)
+        return lambda: output.write(arithmetic_sum(first.read(), second.read(), constants))
+
+    return bind
+
+
+def _mul(binding: Binding) -> Step:
+    region = binding.region
+    binding.require_8_bit("ifm", "ifm2", "ofm")
+    factor, (low, high) = rescale(binding, "out"), clamp(binding)
+    zero_points = tuple(binding.operand(prefix).zero_point for prefix in ("ifm", "ifm2", "ofm"))
+    first, second = binding.reads("ifm", region), binding.reads("ifm2", region)
+    output = binding.writes(region)
+
+    def step() -> None:
+        a, b = first.read(), second.read()
+        output.write(arithmetic.mul(a, b, zero_points[0], zero_points[1], factor, zero_points[2], low, high))
+
+    return step
+
+
+def _table(binding: Binding) -> Step:
+    region = binding.region
+    binding.require_int8("ifm")
+    table, source = binding.table(), binding.reads("ifm", region)
+    output = binding.writes(region)
+    return lambda: output.write(arithmetic.lookup(table, source.read()))
+
+
+def _copy(binding: Binding) -> Step:
+    region = binding.region
+    _require_same_width(binding)
+    source = binding.reads("ifm", region)
+    output = binding.writes(region)
+    return lambda: output.write(source.read().view(output.dtype))
+
+
+def _resize(binding: Binding) -> Step:
+    region = binding.region
+    _require_same_width(binding)
+    vertical, horizontal = binding.descriptor["stride_h"], binding.descriptor["stride_w"]
+    rows = np.arange(region.y, region.y + region.height) // vertical
+    pixels = np.arange(region.x, region.x + region.width) // horizontal
+    top, left = int(rows[0]), int(pixels[0])
+    height, width = int(rows[-1]) - top + 1, int(pixels[-1]) - left + 1
+    source = binding.reads("ifm", Region(region.n, top, left, region.c, height, width, region.channels))
+    output = binding.writes(region)
+    index = np.ix_(rows - top, pixels - left)
+    return lambda: output.write(source.read()[index].view(output.dtype))
+
+
+def _require_same_width(binding: Binding) -> None:
+    source, output = (binding.operand(prefix).dtype for prefix in ("ifm", "ofm"))
+    if source.itemsize != output.itemsize:
+        raise binding.site.fault(f"copies {source} to {output}, allowed: elements of the same number of bytes")
+
+
+BINDERS: Mapping[str, Binder] = {
+    "vec.add": _sum(arithmetic.add),
+    "vec.sub": _sum(arithmetic.sub),
+    "vec.mul": _mul,
+    "vec.table": _table,
+    "vec.resize": _resize,
+    "vec.copy": _copy,
+}

@@ -1,0 +1,177 @@
+"""The MAC array: exact int8 convolutions through float32 BLAS, in strips of output rows that stay in the caches.
+
+A sum of products of 8-bit operands is exact in float32 while it stays within 2^24; longer sums are cut into chunks
+that are added in integers. The input's zero point is folded into the bias: taps outside the input read the zero point
+like any other tap, so they need no special case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.execute.binding import Binder, Binding, Step
+from simulator.execute.output_stage import OutputStage
+from simulator.execute.window import Window
+from simulator.memory import Array
+
+STRIP_ELEMENTS = 1 << 17
+"""Elements of a strip's working set that the caches hold."""
+
+LARGEST_WEIGHT = 128
+
+
+@dataclass(frozen=True)
+class _Exactness:
+    """What the ranges of operands and bias allow."""
+
+    chunk: int
+    """Products that a float32 sum holds exactly."""
+    accumulator: type[np.int32] | type[np.int64]
+    """int32 when the sum provably fits; int64 when it has to be watched."""
+
+
+def _exactness(binding: Binding, products: int, largest_bias: int) -> _Exactness:
+    info = np.iinfo(binding.operand("ifm").dtype)
+    largest = LARGEST_WEIGHT * max(-info.min, info.max)
+    distance = LARGEST_WEIGHT * (info.max - info.min)
+    fits = products * distance + largest_bias < 1 << 31
+    return _Exactness(1 << (24 - (largest - 1).bit_length()), np.int32 if fits else np.int64)
+
+
+def _strips(rows: int, elements_of_a_row: int) -> Iterator[slice]:
+    step = max(1, STRIP_ELEMENTS // elements_of_a_row)
+    for first in range(0, rows, step):
+        yield slice(first, min(first + step, rows))
+
+
+def unpack_weights(packed: Array, products: int, channels: int, lanes: int, out: Array) -> None:
+    """[channels / lanes][products][lanes], the last group ragged, into `out` [products, channels]."""
+    whole = channels - channels % lanes
+    groups = packed[: whole * products].reshape(-1, products, lanes)
+    np.copyto(out[:, :whole].reshape(products, -1, lanes), groups.transpose(1, 0, 2), casting="unsafe")
+    np.copyto(out[:, whole:], packed[whole * products :].reshape(products, channels - whole), casting="unsafe")
+
+
+def _weights(binding: Binding, products: int) -> Callable[[], Array]:
+    """Bind the packed weights; the result is [products, output channels] float32 when called."""
+    channels = binding.values["channels"]
+    binding.check_elements(products, channels)
+    packed = binding.memories.read_view(binding.site, binding.values["weights"], (products * channels,), (1,), np.int8)
+
+    def unpack() -> Array:
+        matrix = binding.workspace.take("weights", (products, channels), np.float32)
+        unpack_weights(packed, products, channels, binding.cout_lanes, matrix)
+        return matrix
+
+    return unpack
+
+
+def _fold_zero_point(stage: OutputStage, weights: Array, zero_point: int, exact: _Exactness) -> Array:
+    """Bias of the raw sums, [channels]; modulo 2^32 when the sums are."""
+    offset = weights.sum(axis=0, dtype=np.float64).astype(np.int64) * zero_point
+    bias: Array = (stage.bias.astype(np.int64) - offset).astype(exact.accumulator)
+    return bias
+
+
+def _conv(binding: Binding) -> Step:
+    region, v = binding.region, binding.values
+    binding.require_8_bit("ifm")
+    window = Window(binding, region, v["k"], v["k_channels"])
+    products = window.rows.taps * window.pixels.taps * window.channels
+    weights = _weights(binding, products)
+    stage = OutputStage(binding, region)
+    exact = _exactness(binding, products, stage.largest_bias)
+    zero_point = binding.operand("ifm").zero_point
+    take = binding.workspace.take
+    columns_of = _columns(window, region.width)
+    row_elements = region.width * (products + region.channels)
+
+    def step() -> None:
+        dense = take("window", window.shape, np.float32)
+        window.read_into(dense, zero_point)
+        matrix = weights()
+        bias = _fold_zero_point(stage, matrix, zero_point, exact)
+        output = take("output", (region.height, region.width, region.channels), stage.dtype)
+        for rows in _strips(region.height, row_elements):
+            shape = (rows.stop - rows.start, region.width)
+            columns = columns_of(dense, rows, take("columns", (*shape, products), np.float32))
+            sums = _multiply(binding, columns, matrix, exact)
+            sums += bias
+            stage.run(sums.reshape(*shape, region.channels), rows, output)
+        stage.store(output)
+
+    return step
+
+
+def _columns(window: Window, width: int) -> Callable[[Array, slice, Array], Array]:
+    """The im2col of a strip: [pixels, taps x channels]."""
+    channels, (taps_h, taps_w) = window.channels, (window.rows.taps, window.pixels.taps)
+
+    def columns(dense: Array, rows: slice, scratch: Array) -> Array:
+        if taps_h == taps_w == window.rows.stride == window.pixels.stride == 1:
+            return dense[rows].reshape(-1, channels)
+        row, pixel, element = dense.strides
+        shape = (rows.stop - rows.start, width, taps_h, taps_w, channels)
+        h, w = window.rows, window.pixels
+        strides = (row * h.stride, pixel * w.stride, row * h.dilation, pixel * w.dilation, element)
+        taps: Array = np.ndarray(shape, dense.dtype, dense, rows.start * h.stride * row, strides)
+        np.copyto(scratch.reshape(shape), taps)
+        return scratch.reshape(-1, taps_h * taps_w * channels)
+
+    return columns
+
+
+def _multiply(binding: Binding, columns: Array, matrix: Array, exact: _Exactness) -> Array:
+    """columns [pixels, products] x matrix [products, channels], exactly."""
+    shape = (len(columns), matrix.shape[1])
+    sums = binding.workspace.take("sums", shape, exact.accumulator)
+    part = binding.workspace.take("part", shape, np.float32)
+    for first in range(0, len(matrix), exact.chunk):
+        chunk = slice(first, first + exact.chunk)
+        np.matmul(columns[:, chunk], matrix[chunk], out=part)
+        if first == 0:
+            np.copyto(sums, part, casting="unsafe")
+        else:
+            np.add(sums, part.astype(exact.accumulator), out=sums)
+    return sums
+
+
+def _depthwise(binding: Binding) -> Step:
+    region = binding.region
+    binding.require_8_bit("ifm")
+    window = Window(binding, region, region.c, region.channels)
+    n_taps = window.rows.taps * window.pixels.taps
+    weights = _weights(binding, n_taps)
+    stage = OutputStage(binding, region)
+    exact = _exactness(binding, n_taps, stage.largest_bias)
+    kind = np.float32 if n_taps <= exact.chunk else np.int32
+    zero_point = binding.operand("ifm").zero_point
+    take = binding.workspace.take
+
+    def step() -> None:
+        dense = take("window", window.shape, kind)
+        window.read_into(dense, zero_point)
+        matrix = weights()
+        bias = _fold_zero_point(stage, matrix, zero_point, exact)
+        matrix = matrix.astype(kind, copy=False)
+        output = take("output", (region.height, region.width, region.channels), stage.dtype)
+        for rows in _strips(region.height, 4 * region.width * region.channels):
+            shape = (rows.stop - rows.start, region.width, region.channels)
+            total, product = take("columns", shape, kind), take("part", shape, kind)
+            total.fill(0)
+            for tap, taken in window.taps(dense, rows):
+                np.multiply(taken, matrix[tap], out=product)
+                np.add(total, product, out=total)
+            sums = take("sums", shape, exact.accumulator)
+            np.copyto(sums, total, casting="unsafe")
+            sums += bias
+            stage.run(sums, rows, output)
+        stage.store(output)
+
+    return step
+
+
+BINDERS: Mapping[str, Binder] = {"mac.conv": _conv, "mac.depthwise": _depthwise}

@@ -1,0 +1,94 @@
+"""The machine: memories and a program bound to them; runs one inference after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from isa.container import IoEntry
+from simulator.errors import SimulatorFault, Site, instruction_site
+from simulator.execute import BINDERS, Binding, Step, Workspace
+from simulator.memory import Array, Memories
+from simulator.program import Program
+
+
+class Machine:
+    """A program bound to memories of its own.
+
+    Construction binds every instruction in program order: an access out of range, a read of bytes that nothing has
+    written and a constant that the machine cannot use are a SimulatorFault here, before anything runs. `strict` also
+    makes an accumulator that leaves 32 bits a fault; without it, it wraps. `layers` names the layer of an instruction
+    in messages. Memories keep their contents from run to run.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        sram_bytes: int | None = None,
+        *,
+        strict: bool = False,
+        layers: Mapping[int, str] | None = None,
+    ) -> None:
+        board = program.target.board
+        n_sram = board.sram_bytes if sram_bytes is None else sram_bytes
+        self.program = program
+        self.memories = Memories(program.flash, n_sram, board.dram_bytes)
+        self.inputs = {entry.name: entry for entry in program.container.io if entry.direction == "in"}
+        self.outputs = {entry.name: entry for entry in program.container.io if entry.direction == "out"}
+        self._input_views = {name: self._io_view(entry) for name, entry in self.inputs.items()}
+        self._steps = self._bind(strict, layers or {})
+        self._output_views = {name: self._io_view(entry) for name, entry in self.outputs.items()}
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """One inference: arrays in stored type and source axis order, by name, to arrays of the same kind."""
+        self.write_inputs(inputs)
+        for step in self._steps:
+            step()
+        return {name: view.copy() for name, view in self._output_views.items()}
+
+    def write_inputs(self, inputs: Mapping[str, Array]) -> None:
+        """Put every input into memory; SimulatorFault for a missing or unknown name, a wrong type or shape."""
+        if inputs.keys() != self.inputs.keys():
+            raise SimulatorFault(f"inputs are {_names(inputs)}, the program has {_names(self.inputs)}")
+        for name, view in self._input_views.items():
+            array = inputs[name]
+            if array.dtype != view.dtype or array.shape != view.shape:
+                found, wanted = (f"{a.dtype} {list(a.shape)}" for a in (array, view))
+                raise SimulatorFault(f"input {name} is {found}, the program wants {wanted}")
+            np.copyto(view, array)
+
+    def reset(self) -> None:
+        """Zero sram and dram."""
+        self.memories.clear()
+
+    def _io_view(self, entry: IoEntry) -> Array:
+        bind = self.memories.write_view if entry.direction == "in" else self.memories.read_view
+        site = Site(f"{'input' if entry.direction == 'in' else 'output'} {entry.name}")
+        kind = np.dtype(entry.dtype).newbyteorder("<")
+        strides = np.cumprod([kind.itemsize, *entry.shape[:0:-1]])[::-1].tolist() if entry.shape else []
+        return bind(site, entry.address, entry.shape, strides, kind)
+
+    def _bind(self, strict: bool, layers: Mapping[int, str]) -> list[Step]:
+        program, workspace, steps = self.program, Workspace(), []
+        for index in range(len(program.code)):
+            spec = program.spec(index)
+            binder = BINDERS.get(spec.mnemonic)
+            if binder is None:
+                continue
+            site = instruction_site(index, spec.mnemonic, layers.get(index, ""))
+            binding = Binding(
+                self.memories,
+                workspace,
+                site,
+                program.values(index),
+                program.descriptor(index),
+                program.target.architecture.cout_lanes,
+                strict,
+            )
+            steps.append(binder(binding))
+        return steps
+
+
+def _names(mapping: Mapping[str, object]) -> str:
+    return ", ".join(mapping) or "none"
