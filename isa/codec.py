@@ -86,8 +86,9 @@ def encode(instruction: Instruction) -> bytes:
     missing = [field.name for field in record.fields if field.name not in values]
     if missing:
         raise IsaError(f"{spec.mnemonic}: field {missing[0]} is missing")
+    code = encode_record(record, values)
     _check_conditions(spec, values)
-    return encode_record(record, values)
+    return code
 
 
 def decode(code: bytes, offset: int = 0) -> Instruction:

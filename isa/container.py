@@ -6,6 +6,7 @@ at `descriptors_offset`, so that an emitter knows every flash address before it 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import struct
@@ -110,7 +111,8 @@ def save(path: str | Path, data: bytes) -> None:
     except OSError as error:
         raise IsaError(f"{path}: cannot write: {(error.strerror or str(error)).lower()}") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def _check(container: Container) -> None:
