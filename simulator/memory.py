@@ -29,12 +29,14 @@ class Memories:
             Memory.SRAM: np.zeros(sram_bytes, np.uint8),
             Memory.DRAM: np.zeros(dram_bytes, np.uint8),
         }
+        self._extent = dict.fromkeys(Memory, 0)
         self._written = {m: np.zeros(len(self.arrays[m]), np.bool_) for m in (Memory.SRAM, Memory.DRAM)}
 
     def clear(self) -> None:
-        """Zero sram and dram."""
-        self.arrays[Memory.SRAM].fill(0)
-        self.arrays[Memory.DRAM].fill(0)
+        """Zero all bytes of sram and dram that bound writes reach."""
+        for memory, extent in self._extent.items():
+            if extent:
+                self.arrays[memory][:extent] = 0
 
     def read_view(
         self, site: Site, address: int, shape: Sequence[int], strides: Sequence[int], dtype: npt.DTypeLike = np.uint8
@@ -54,11 +56,8 @@ class Memories:
         self, site: Site, address: int, shape: Sequence[int], strides: Sequence[int], dtype: npt.DTypeLike = np.uint8
     ) -> Array:
         """Bind a write of elements at `address` + index x `strides` (bytes); marks the bytes as written."""
-        memory, view, covered = self._bind(site, "writes", address, shape, strides, dtype)
-        if memory is Memory.FLASH:
-            raise site.fault(f"writes address {address:#010x}, which is read-only flash")
-        if covered is not None:
-            covered[...] = True
+        view, covered = self._bind_write(site, address, shape, strides, dtype)
+        covered[...] = True
         return view
 
     def copy_views(
@@ -66,12 +65,18 @@ class Memories:
     ) -> tuple[Array, Array]:
         """Bind a copy of bytes; strides are (source, destination). A copy of unwritten bytes counts as unwritten."""
         _, read, known = self._bind(site, "reads", source, shape, strides[0], np.uint8)
-        memory, write, covered = self._bind(site, "writes", destination, shape, strides[1], np.uint8)
-        if memory is Memory.FLASH:
-            raise site.fault(f"writes address {destination:#010x}, which is read-only flash")
-        if covered is not None:
-            covered[...] = True if known is None else known[..., 0]
+        write, covered = self._bind_write(site, destination, shape, strides[1], np.uint8)
+        covered[...] = True if known is None else known
         return read, write
+
+    def _bind_write(
+        self, site: Site, address: int, shape: Sequence[int], strides: Sequence[int], dtype: npt.DTypeLike
+    ) -> tuple[Array, Array]:
+        memory, view, covered = self._bind(site, "writes", address, shape, strides, dtype)
+        if covered is None:
+            raise site.fault(f"writes address {address:#010x}, which is read-only flash")
+        self._extent[memory] = max(self._extent[memory], split_address(address)[1] + _reach(shape, strides, view))
+        return view, covered
 
     def _bind(
         self, site: Site, verb: str, address: int, shape: Sequence[int], strides: Sequence[int], dtype: npt.DTypeLike
@@ -83,7 +88,7 @@ class Memories:
         except ValueError:
             raise site.fault(f"{verb} address {address:#010x}, whose memory does not exist") from None
         array = self.arrays[memory]
-        end = offset + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)) + kind.itemsize
+        end = offset + _reach(shape, strides, kind)
         if end > len(array):
             raise site.fault(
                 f"{verb} bytes {offset:#x}..{end - 1:#x} of {memory.name.lower()}, limit {len(array):#x}",
@@ -95,6 +100,11 @@ class Memories:
             return memory, view, None
         covered: Array = np.ndarray((*shape, kind.itemsize), np.bool_, flags, offset, (*strides, 1))
         return memory, view, covered
+
+
+def _reach(shape: Sequence[int], strides: Sequence[int], element: Array | np.dtype[Any]) -> int:
+    """Bytes from the first to behind the last byte of a strided region."""
+    return sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)) + element.itemsize
 
 
 def _byte_at(address: int, first: int, covered: Array) -> int:

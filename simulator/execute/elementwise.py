@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from isa import arithmetic
-from isa.arithmetic import Addition, Int64Array, IntArray
+from isa.arithmetic import Addition, IntArray
+from isa.fixed_point import Int64Array
 from simulator.execute.binding import Binder, Binding, Step
 from simulator.execute.constants import addition, clamp, rescale
 from simulator.operand import Region

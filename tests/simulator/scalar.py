@@ -102,7 +102,9 @@ class ScalarMachine:
         second = self.read(layer, "ifm2", point)
         factors = [Rescale(layer[f"multiplier_{i}"], layer[f"shift_{i}"]) for i in ("1", "2", "out")]
         zeros = (first_zero_point, layer["ifm2_zero_point"], layer["ofm_zero_point"])
-        constants = Addition(layer["left_shift"], *factors, *zeros, layer["clamp_low"], layer["clamp_high"])
+        constants = Addition(
+            layer["left_shift"], factors[0], factors[1], factors[2], *zeros, layer["clamp_low"], layer["clamp_high"]
+        )
         operation = arithmetic.add if sign > 0 else arithmetic.sub
         return int(operation(np.array(first), np.array(second), constants))
 

@@ -1,0 +1,185 @@
+"""The profile: every cycle of a run, every multiply and every off-chip byte, given to one layer each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from isa.instructions import BY_MNEMONIC, Queue
+from isa.target import Target
+from isa.timing import TICKS, TickClass, Timeline, Work
+from simulator.program import Column, Program
+from simulator.trace import Timing
+
+PRIORITY = (Queue.MAC, Queue.VEC, Queue.DMA_IN, Queue.DMA_OUT)
+"""While several units run, a cycle belongs to the first of these."""
+
+UNITS = {Queue.MAC: "mac", Queue.VEC: "vector", Queue.DMA_IN: "dma", Queue.DMA_OUT: "dma", Queue.ARM: "arm"}
+
+UNNAMED = "program"
+"""Layer of a program without a debug map."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an instruction comes from: the layer, and the nodes of the source model that it computes."""
+
+    layer: str
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LayerProfile:
+    """One layer; `bytes` are off-chip, `stalls` are cycles of its main unit's queue by reason."""
+
+    name: str
+    unit: str
+    sources: tuple[str, ...]
+    cycles: int
+    macs: int
+    utilization: float
+    """Multiplies over what the array could do in these cycles."""
+    bytes: int
+    bound_by: str
+    """The resource that the layer keeps busy for longest."""
+    stalls: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A whole run; the cycles of the layers sum to `cycles`, their bytes to `offchip_bytes`."""
+
+    cycles: int
+    macs: int
+    utilization: float
+    offchip_bytes: int
+    layers: tuple[LayerProfile, ...]
+
+
+def profile(timing: Timing, origins: Mapping[int, Origin]) -> Profile:
+    """Layers in the order of their first instruction.
+
+    An instruction that `origins` does not name belongs to the layer of the next one that it names.
+    """
+    program, target, timeline = timing.program, timing.target, timing.timeline
+    owners = _owners(len(program.code), origins)
+    names = list(dict.fromkeys(origin.layer for origin in owners))
+    layer_of = np.array([names.index(origin.layer) for origin in owners], np.int64)
+    ticks = np.bincount(layer_of, attributed_ticks(program, timeline), len(names)).astype(np.int64)
+    cycles = np.diff(-(-np.cumsum(ticks) // TICKS), prepend=0)
+    macs, off_chip = instruction_macs(program), offchip_bytes(timing.work)
+    sources: dict[str, dict[str, None]] = {name: {} for name in names}
+    for origin in owners:
+        sources[origin.layer].update(dict.fromkeys(origin.sources))
+    layers = []
+    for i, name in enumerate(names):
+        rows = layer_of == i
+        n_macs, n_cycles, unit = int(macs[rows].sum()), int(cycles[i]), _main_queue(program.code.queue[rows])
+        layers.append(
+            LayerProfile(
+                name=name,
+                unit=UNITS[unit],
+                sources=tuple(sources[name]),
+                cycles=n_cycles,
+                macs=n_macs,
+                utilization=utilization(n_macs, n_cycles, target),
+                bytes=int(off_chip[rows].sum()),
+                bound_by=_bound_by(timing.work, rows, unit, target),
+                stalls=_stalls(timeline, rows & (program.code.queue == unit)),
+            )
+        )
+    total = timeline.total_cycles
+    all_macs = int(macs.sum())
+    return Profile(total, all_macs, utilization(all_macs, total, target), int(off_chip.sum()), tuple(layers))
+
+
+def attributed_ticks(program: Program, timeline: Timeline) -> Column:
+    """[instructions]: the ticks of the run that belong to each; they sum to the run's.
+
+    An instruction runs from its start until it retires or its successor in the queue starts. A moment belongs to the
+    MAC instruction that runs, else to the vector, DMA-in or DMA-out instruction; one at which nothing runs belongs to
+    the next instruction that starts, and behind the last start to the one that retires last.
+    """
+    start, queue = timeline.start, program.code.queue
+    edges = np.unique(np.concatenate([[0, timeline.total_ticks], start[start >= 0], timeline.retire[start >= 0]]))
+    edges = edges[edges <= timeline.total_ticks]
+    begins = edges[:-1]
+    owner = np.full(len(begins), -1, np.int64)
+    for unit in PRIORITY:
+        rows = np.flatnonzero((queue == unit) & (start >= 0))
+        if not len(rows):
+            continue
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        latest = np.searchsorted(start[rows], begins, side="right") - 1
+        runs = (latest >= 0) & (begins < timeline.retire[rows[latest]])
+        owner = np.where((owner < 0) & runs, rows[latest], owner)
+    by_start = np.argsort(np.where(start < 0, np.iinfo(np.int64).max, start), kind="stable")
+    by_start = by_start[start[by_start] >= 0]
+    following = np.searchsorted(start[by_start], begins, side="left")
+    heirs = np.append(by_start, timeline.retire.argmax())
+    owner = np.where(owner < 0, heirs[following], owner)
+    ticks = np.bincount(owner, np.diff(edges), len(start))
+    return ticks.astype(np.int64)
+
+
+def instruction_macs(program: Program) -> Column:
+    """[instructions]: multiplies that the layer needs, padding included."""
+    columns, opcode = program.columns, program.code.opcode
+    taps = columns["kernel_h"] * columns["kernel_w"]
+    outputs = columns["height"] * columns["width"] * columns["channels"]
+    is_mac = np.isin(opcode, [BY_MNEMONIC["mac.conv"].opcode, BY_MNEMONIC["mac.depthwise"].opcode])
+    macs: Column = np.where(is_mac, outputs * taps * columns["k_channels"], 0)
+    return macs
+
+
+def offchip_bytes(work: Work) -> Column:
+    """[instructions]: bytes of flash and dram, instruction stream and descriptors included."""
+    return work.flash_bytes + work.dram_bytes + work.stream_bytes + work.descriptor_bytes
+
+
+def utilization(macs: int, cycles: int, target: Target) -> float:
+    """Share of the array's multiplies that `macs` in `cycles` use."""
+    return macs / (cycles * peak_macs(target)) if cycles else 0.0
+
+
+def peak_macs(target: Target) -> float:
+    """Multiplies a cycle of the array at its best step."""
+    costs = target.costs
+    products = max(channels * taps for channels, taps in costs.mac_step_taps)
+    pixels = costs.mac_step_pixels_h * costs.mac_step_pixels_w
+    return products * pixels * costs.mac_step_cout / costs.mac_step_cycles
+
+
+def _owners(n: int, origins: Mapping[int, Origin]) -> list[Origin]:
+    owners: list[Origin] = []
+    following = origins[max(origins)] if origins else Origin(UNNAMED)
+    for index in reversed(range(n)):
+        following = origins.get(index, following)
+        owners.append(following)
+    return owners[::-1]
+
+
+def _main_queue(queues: Column) -> Queue:
+    return next((queue for queue in PRIORITY if queue in queues), Queue.DMA_IN)
+
+
+def _bound_by(work: Work, rows: Column, unit: Queue, target: Target) -> str:
+    board = target.board
+    words = {"sram read": work.read_words, "sram write": work.write_words}
+    if board.sram_shared_port:
+        words = {"sram port": work.read_words + work.write_words}
+    rates = {"sram write": board.sram_write_bytes_per_cycle}
+    busy = {UNITS[unit]: int(work.compute[rows].sum()), "output stage": int(work.output[rows].sum())}
+    for name, amount in words.items():
+        busy[name] = 8 * int(amount[rows].sum()) // rates.get(name, board.sram_read_bytes_per_cycle)
+    stream = work.stream_bytes + work.descriptor_bytes
+    busy["flash"] = int((work.flash_bytes + stream)[rows].sum()) // board.flash_bytes_per_cycle
+    busy["dram"] = int(work.dram_bytes[rows].sum()) // max(board.dram_bytes_per_cycle, 1)
+    return max(busy, key=lambda name: busy[name])
+
+
+def _stalls(timeline: Timeline, rows: Column) -> dict[str, int]:
+    charged = timeline.charged[rows].sum(axis=0)
+    return {kind.name.lower(): int(-(-charged[kind] // TICKS)) for kind in TickClass if charged[kind] and kind}
