@@ -21,7 +21,8 @@ def bound_cycles(work: Work, target: Target) -> Ints:
         ]
     flash = _at(work.flash_bytes, board.flash_bytes_per_cycle)
     dram = _at(work.dram_bytes, board.dram_bytes_per_cycle)
-    return np.maximum.reduce([work.compute, work.output, *ports, flash, dram])
+    bound: Ints = np.stack([work.compute, work.output, *ports, flash, dram]).max(axis=0)
+    return bound
 
 
 def scale_sim_cycles(

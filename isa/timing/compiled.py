@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., object])
 
 try:
-    import numba
+    from numba import njit
 except ImportError:
-    numba = None
-
-IS_COMPILED = numba is not None
+    IS_COMPILED = False
+else:
+    IS_COMPILED = True
 """Whether kernels are compiled."""
 
 
@@ -21,11 +21,10 @@ def compiled(function: F) -> F:
 
     numba looks for callees' changes only in the file of the kernel, so kernels that call each other share a module.
     """
-    if numba is None:
+    if not IS_COMPILED:
         return function
     try:
-        kernel: F = numba.njit(cache=True, forceinline=True)(function)
+        return cast(F, njit(cache=True)(function))
     except RuntimeError:
         # numba found no directory to write to: neither beside the module nor in the user's cache.
-        kernel = numba.njit(function)
-    return kernel
+        return cast(F, njit(function))

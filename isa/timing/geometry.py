@@ -31,6 +31,11 @@ def ceil_div(value: Ints, divisor: Ints | int) -> Ints:
     return -(-value // divisor)
 
 
+def _clip(value: Ints, low: Ints | int, high: Ints) -> Ints:
+    clipped: Ints = np.clip(value, low, high)
+    return clipped
+
+
 def run_words(address: Ints, length_bytes: Ints) -> Ints:
     """Distinct aligned 8-byte words of a contiguous run; 0 for an empty run."""
     return np.where(length_bytes > 0, ((address & 7) + length_bytes + 7) >> 3, 0)
@@ -38,7 +43,7 @@ def run_words(address: Ints, length_bytes: Ints) -> Ints:
 
 def element_bytes(element_type: Ints) -> Ints:
     """Bytes of an element of each `ElementType`."""
-    return _ELEMENT_BYTES[element_type]
+    return np.asarray(_ELEMENT_BYTES[element_type])
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Axis:
         """Where the last block begins."""
         return self.first + (self.count - 1) * self.full
 
-    def steps(self, step: int) -> Ints:
+    def steps(self, step: Ints) -> Ints:
         """Steps of `step` elements over all blocks; a step does not cross a block."""
         return (self.count - 1) * ceil_div(self.full, step) + ceil_div(self.last, step)
 
@@ -85,7 +90,7 @@ class Span:
         ends = _clamped_sum(self.start + self.length, self.step, self.count - 1, self.limit)
         starts = _clamped_sum(self.start, self.step, self.count - 1, self.limit)
         last = self.start + (self.count - 1) * self.step
-        return ends - starts + np.clip(last + self.last_length, 0, self.limit) - np.clip(last, 0, self.limit)
+        return ends - starts + _clip(last + self.last_length, 0, self.limit) - _clip(last, 0, self.limit)
 
     def residues(self) -> Ints:
         """The positions by their value modulo 8: [n, 8]."""
@@ -93,8 +98,8 @@ class Span:
         ends = _clamped_counts(start + self.length[:, None], step, count - 1, limit)
         starts = _clamped_counts(start, step, count - 1, limit)
         last = start + (count - 1) * step
-        last_end = np.clip(last + self.last_length[:, None], 0, limit)
-        return ends - starts + _count_below(last_end) - _count_below(np.clip(last, 0, limit))
+        last_end = _clip(last + self.last_length[:, None], 0, limit)
+        return ends - starts + _count_below(last_end) - _count_below(_clip(last, 0, limit))
 
     def rows_of(self, index: NDArray[np.bool_]) -> Span:
         """The spans of the selected instructions."""
@@ -164,7 +169,7 @@ class _Piece:
         units = _count_below(self.units[:, None])
         by_address = _convolve(by_address, _scatter(units, self.unit_stride))
         words = run_words(self.address[:, None] + _RESIDUES, self.length[:, None])
-        return (by_address * words).sum(axis=1)
+        return np.asarray((by_address * words).sum(axis=1))
 
 
 def granule(c0: Ints, channels: Axis) -> Ints:
@@ -216,15 +221,16 @@ def _pieces(operand: Operand, first: Ints, channels: Ints, unit: Ints) -> list[_
 
 def _clamped_sum(start: Ints, step: Ints, count: Ints, limit: Ints) -> Ints:
     """Sum over i < count of clamp(start + i step, 0, limit); step > 0."""
-    low = np.clip(ceil_div(-start, step), 0, count)
-    high = np.clip(ceil_div(limit - start, step), low, count)
-    return (high - low) * start + step * ((high - low) * (low + high - 1) // 2) + (count - high) * limit
+    low = _clip(ceil_div(-start, step), 0, count)
+    high = _clip(ceil_div(limit - start, step), low, count)
+    inside: Ints = (high - low) * start + step * ((high - low) * (low + high - 1) // 2)
+    return inside + (count - high) * limit
 
 
 def _clamped_counts(start: Ints, step: Ints, count: Ints, limit: Ints) -> Ints:
     """Sum over i < count of the numbers below clamp(start + i step, 0, limit) in each residue class modulo 8."""
-    low = np.clip(ceil_div(-start, step), 0, count)
-    high = np.clip(ceil_div(limit - start, step), low, count)
+    low = _clip(ceil_div(-start, step), 0, count)
+    high = _clip(ceil_div(limit - start, step), low, count)
     inside = _floor_sum(high - low, step, start + low * step + 7 - _RESIDUES)
     return inside + (count - high) * _count_below(limit)
 

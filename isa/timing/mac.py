@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.descriptors import SCALE, ElementType
 from isa.errors import IsaError
 from isa.instructions import BY_MNEMONIC
 from isa.target import Target
-from isa.timing.geometry import Axis, Ints, Operand, Span, ceil_div, granule, operand_words, plain_span
-from isa.timing.geometry import run_words, window_span
+from isa.timing.geometry import (
+    Axis,
+    Ints,
+    Operand,
+    Span,
+    ceil_div,
+    granule,
+    operand_words,
+    plain_span,
+    run_words,
+    window_span,
+)
 from isa.timing.record import Rows, Traffic, latency_cycles, rate_cycles
 
 TABLE_BYTES = 256
@@ -173,12 +185,16 @@ def _load_weights(f: Rows, layer: _Layer, target: Target, total: Traffic, first:
     first.read(address, run_words(address, chunk), chunk)
 
 
-def block_fits(f: Rows, target: Target) -> Ints:
-    """Whether one half of each buffer holds a block of each MAC instruction [n].
+def block_fits(columns: Mapping[str, Ints], target: Target) -> NDArray[np.bool_]:
+    """Whether one half of each buffer holds a block of each MAC instruction [n] of `columns` (see `work_of`).
 
     Accumulators: pixels x channels of a block, 4 bytes each. Input: the rows x pixels that a block needs, one chunk
     (channel block) of them. Weights: one tap of a chunk for `cout_lanes` output channels; depthwise: all taps.
     """
+    return _fits(Rows(columns, np.arange(len(columns["opcode"]))), target)
+
+
+def _fits(f: Rows, target: Target) -> NDArray[np.bool_]:
     costs, lanes = target.costs, target.architecture.cout_lanes
     layer = _layer(f)
     values = layer.rows.full * layer.pixels.full * layer.channels.full
@@ -186,15 +202,14 @@ def block_fits(f: Rows, target: Target) -> Ints:
     reach_h, reach_w = (np.minimum(span.count * span.length, span.limit) for span in spans)
     inputs = np.minimum(layer.ifm.c0, np.where(layer.is_depthwise, layer.channels.full, layer.k_channels))
     weights = np.minimum(layer.channels.full, lanes) * np.where(layer.is_depthwise, layer.taps, inputs)
-    return (
-        (2 * _ACCUMULATOR_BYTES * values <= costs.accumulator_bytes)
-        & (2 * reach_h * reach_w * inputs * layer.ifm.element <= costs.input_buffer_bytes)
-        & (2 * weights <= costs.weight_buffer_bytes)
-    )
+    fits: NDArray[np.bool_] = _ACCUMULATOR_BYTES * values <= costs.accumulator_bytes // 2
+    fits &= reach_h * reach_w * inputs * layer.ifm.element <= costs.input_buffer_bytes // 2
+    fits &= weights <= costs.weight_buffer_bytes // 2
+    return fits
 
 
 def _require_fit(f: Rows, target: Target) -> None:
-    bad = np.flatnonzero(~block_fits(f, target))
+    bad = np.flatnonzero(~_fits(f, target))
     if len(bad):
         names = ("block_h", "block_w", "block_c", "kernel_h", "kernel_w", "stride_h", "stride_w")
         found = ", ".join(f"{name} {int(f(name)[bad[0]])}" for name in names)

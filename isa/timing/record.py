@@ -80,7 +80,7 @@ class Traffic:
 def latency_cycles(address: Ints, board: Board) -> Ints:
     """Cycles from a request to its first data, by the memory of `address`."""
     cycles = (board.flash_latency_cycles, board.sram_latency_cycles, board.dram_latency_cycles, 0)
-    return np.array(cycles, np.int64)[address >> 30]
+    return np.asarray(np.array(cycles, np.int64)[address >> 30])
 
 
 def rate_cycles(elements: Ints, rate: Rate) -> Ints:

@@ -15,7 +15,6 @@ from isa.target import Target
 from isa.timing import engine
 from isa.timing.compiled import IS_COMPILED
 from isa.timing.geometry import WORD_BYTES, Ints, ceil_div
-from isa.timing.machine import Machine, Plan
 from isa.timing.work import Work, queue_of
 
 TICKS = 1024
@@ -153,53 +152,67 @@ def schedule_of(columns: Mapping[str, Ints]) -> Schedule:
 
 def simulate(work: Work, schedule: Schedule, target: Target) -> Timeline:
     """Run the instructions of `schedule` with the amounts of `work` on the queues, ports and memories of `target`."""
-    plan = _plan(work, schedule, target)
-    machine = _machine(len(work), target)
-    is_complete = _run(plan, machine)
+    rows, order, state = _rows(work, schedule, target), _order(schedule), _state(schedule, target)
+    times = np.zeros((len(work), engine.TIME), np.int64)
+    times[:, : engine.CHARGED] = -1
+    _run(rows, order, state, times)
+    is_complete = bool((times[:, engine.RETIRE] >= 0).all())
     return Timeline(
-        machine.start,
-        machine.issue_end,
-        machine.retire,
-        machine.charged.reshape(len(work), engine.CLASSES),
-        {resource: int(machine.busy[resource]) for resource in Resource},
-        int(machine.scalars[engine.NOW]),
-        None if is_complete else _deadlock(plan, machine),
+        times[:, engine.START],
+        times[:, engine.ISSUE_END],
+        times[:, engine.RETIRE],
+        times[:, engine.CHARGED :],
+        {resource: int(state[engine.RESOURCE_BUSY + resource]) for resource in Resource},
+        int(state[engine.NOW]),
+        None if is_complete else _deadlock(rows, order, state),
     )
 
 
-def _run(plan: Plan, machine: Machine) -> bool:
+def _run(rows: Ints, order: Ints, state: Ints, times: Ints) -> None:
     if IS_COMPILED:
-        return engine.run(plan, machine)
+        engine.run(rows, order, state, times)
+        return
     # Elements of a memoryview are Python's own integers, several times faster than numpy's scalars.
-    return engine.run(
-        cast(Plan, Plan(*(cast(Ints, memoryview(column)) for column in plan))),
-        cast(Machine, Machine(*(cast(Ints, memoryview(column)) for column in machine))),
-    )
+    views = [cast(Ints, array.data) for array in (rows, order, state, times)]
+    engine.run(views[0], views[1], views[2], views[3])
 
 
-def _plan(work: Work, schedule: Schedule, target: Target) -> Plan:
-    queue, costs, board = schedule.queue, target.costs, target.board
-    by_queue = np.argsort(queue, kind="stable")
-    first = np.searchsorted(queue[by_queue], np.arange(engine.QUEUES + 1))
-    fetched = np.flatnonzero(queue != Queue.ARM)
-    stream = np.zeros(len(work), np.int64)
-    stream[fetched] = np.cumsum(work.stream_bytes[fetched])
-    limits = (costs.queue_depth, costs.prefetch_bytes, costs.dispatch_cycles, board.flash_latency_cycles)
-    scale = (1, TICKS / board.flash_bytes_per_cycle, TICKS, TICKS)
-    return Plan(
-        queue,
-        _amounts(work, target).reshape(-1),
-        work.lead_cycles * TICKS,
-        work.drain_cycles * TICKS,
-        np.ascontiguousarray(schedule.wait_queue).reshape(-1),
-        np.ascontiguousarray(schedule.wait_count).reshape(-1),
-        _ticks(stream, board.flash_bytes_per_cycle),
-        _ticks(work.descriptor_bytes, board.flash_bytes_per_cycle),
-        by_queue.astype(np.int64),
-        first.astype(np.int64),
-        fetched.astype(np.int64),
-        np.array([-(-int(limit * factor) // 1) for limit, factor in zip(limits, scale, strict=True)], np.int64),
-    )
+def _rows(work: Work, schedule: Schedule, target: Target) -> Ints:
+    flash_rate = target.board.flash_bytes_per_cycle
+    rows = np.zeros((len(work), engine.ROW), np.int64)
+    rows[:, engine.QUEUE] = schedule.queue
+    rows[:, engine.LEAD] = work.lead_cycles * TICKS
+    rows[:, engine.DRAIN] = work.drain_cycles * TICKS
+    rows[:, engine.STREAM_END] = _ticks(np.cumsum(work.stream_bytes), flash_rate)
+    rows[:, engine.DESCRIPTOR] = _ticks(work.descriptor_bytes, flash_rate)
+    rows[:, engine.AMOUNTS : engine.WAIT_QUEUE] = _amounts(work, target).reshape(len(work), -1)
+    rows[:, engine.WAIT_QUEUE : engine.WAIT_COUNT] = schedule.wait_queue
+    rows[:, engine.WAIT_COUNT :] = schedule.wait_count
+    return rows
+
+
+def _order(schedule: Schedule) -> Ints:
+    """Instructions queue by queue, then those that the fetcher reads."""
+    by_queue = [np.flatnonzero(schedule.queue == q) for q in range(engine.QUEUES)]
+    return np.concatenate([*by_queue, np.flatnonzero(schedule.queue != Queue.ARM)]).astype(np.int64)
+
+
+def _state(schedule: Schedule, target: Target) -> Ints:
+    costs, board = target.costs, target.board
+    state = np.zeros(engine.STATE, np.int64)
+    state[engine.TIMER] = board.flash_latency_cycles * TICKS
+    state[engine.DEPTH] = costs.queue_depth
+    state[engine.PREFETCH] = _ticks(np.array([costs.prefetch_bytes]), board.flash_bytes_per_cycle)[0]
+    state[engine.DISPATCH] = costs.dispatch_cycles * TICKS
+    state[engine.FLASH_LATENCY] = board.flash_latency_cycles * TICKS
+    lengths = np.bincount(schedule.queue, minlength=engine.QUEUES + 1)[: engine.QUEUES]
+    state[engine.FIRST + 1 : engine.FIRST + 1 + engine.QUEUES] = np.cumsum(lengths)
+    if (schedule.queue == Queue.ARM).all():
+        state[engine.MODE] = engine.DONE
+    for column in (engine.FRONT, engine.BACK):
+        state[column : column + engine.QUEUES] = -1
+    state[engine.PUSHED + Queue.ARM] = lengths[Queue.ARM]
+    return state
 
 
 def _amounts(work: Work, target: Target) -> Ints:
@@ -232,31 +245,15 @@ def _ticks(amount_bytes: Ints, bytes_per_cycle: int) -> Ints:
     return ceil_div(amount_bytes * TICKS, bytes_per_cycle)
 
 
-def _machine(n: int, target: Target) -> Machine:
-    def zeros(length: int) -> Ints:
-        return np.zeros(length, np.int64)
-
-    none, unset = np.full(engine.QUEUES, -1, np.int64), np.full(n, -1, np.int64)
-    scalars = zeros(6)
-    scalars[engine.TIMER] = target.board.flash_latency_cycles * TICKS
-    return Machine(
-        scalars, none, zeros(engine.QUEUES), zeros(engine.QUEUES), none.copy(), zeros(engine.QUEUES),
-        zeros(engine.QUEUES), zeros(engine.QUEUES), zeros(engine.QUEUES), zeros(engine.QUEUES),
-        zeros(engine.AGENTS * engine.RESOURCES), zeros(engine.RESOURCES), unset, unset.copy(), unset.copy(),
-        zeros(n * engine.CLASSES), zeros(engine.RESOURCES),
-    )  # fmt: skip
-
-
-def _deadlock(plan: Plan, machine: Machine) -> Deadlock:
+def _deadlock(rows: Ints, order: Ints, state: Ints) -> Deadlock:
     heads = []
     for q in range(engine.QUEUES):
-        if machine.started[q] < machine.pushed[q]:
-            i = int(plan.order[plan.first[q] + machine.started[q]])
-            j = i * engine.CONDITIONS + engine.unmet(plan, machine, i)
-            waited = Queue(int(plan.wait_queue[j]))
-            heads.append(
-                Blocked(Queue(q), i, waited, int(plan.wait_count[j]), int(machine.retired[waited]) & 0xFFFF)
-            )
-    position = int(machine.scalars[engine.POSITION])
-    held = int(plan.fetched[position]) if position < len(plan.fetched) else None
-    return Deadlock(tuple(heads), None if held is None else (held, Queue(int(plan.queue[held]))))
+        if state[engine.STARTED + q] < state[engine.PUSHED + q]:
+            i = int(order[state[engine.FIRST + q] + state[engine.STARTED + q]])
+            j = engine.unmet(rows, state, i)
+            waited = Queue(int(rows[i, engine.WAIT_QUEUE + j]))
+            retired = int(state[engine.RETIRED + waited]) & 0xFFFF
+            heads.append(Blocked(Queue(q), i, waited, int(rows[i, engine.WAIT_COUNT + j]), retired))
+    position = int(state[engine.FIRST + engine.FETCH_QUEUE] + state[engine.POSITION])
+    held = int(order[position]) if position < len(order) else None
+    return Deadlock(tuple(heads), None if held is None else (held, Queue(int(rows[held, engine.QUEUE]))))

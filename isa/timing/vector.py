@@ -99,8 +99,11 @@ def _input_region(f: Rows, c0: Ints) -> tuple[Span, Span, Ints]:
             np.where(is_window, length, stop - start),
             np.where(is_window, f(block), _NO_BLOCKS),
         )
-        window = (np.where(is_window, f(f"{name}_{suffix}"), one) for name in ("stride", "kernel", "dilation"))
-        spans.append(window_span(axis, *window, np.where(is_window, f(pad), zero), np.where(is_window, f(limit), stop)))
+        stride, kernel, dilation = (
+            np.where(is_window, f(f"{name}_{suffix}"), one) for name in ("stride", "kernel", "dilation")
+        )
+        before = np.where(is_window, f(pad), zero)
+        spans.append(window_span(axis, stride, kernel, dilation, before, np.where(is_window, f(limit), stop)))
     channels = Axis.cut(f("c"), f("channels"), np.where(is_window, 8 * f("block_c"), _NO_BLOCKS))
     return spans[0], spans[1], granule(c0, channels)
 

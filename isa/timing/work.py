@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.errors import IsaError
 from isa.instructions import BY_MNEMONIC, BY_OPCODE, Queue
@@ -51,10 +52,8 @@ class Work:
     def with_arm(self, cycles: Ints) -> Work:
         """This work followed by one row for each call on the Arm core; `cycles` [m] in cycles of the NPU's clock."""
         empty = np.zeros_like(cycles)
-        return Work(**{
-            f.name: np.concatenate([getattr(self, f.name), cycles if f.name == "compute" else empty])
-            for f in fields(Work)
-        })
+        rows = {f.name: cycles if f.name == "compute" else empty for f in fields(Work)}
+        return Work(**{name: np.concatenate([getattr(self, name), row]) for name, row in rows.items()})
 
 
 def work_of(columns: Mapping[str, Ints], target: Target) -> Work:
@@ -91,7 +90,7 @@ def queue_of(opcode: Ints) -> Ints:
     return _by_opcode(opcode, {spec.opcode: int(spec.queue) for spec in BY_OPCODE.values()})
 
 
-def _is_wait(opcode: Ints) -> Ints:
+def _is_wait(opcode: Ints) -> NDArray[np.bool_]:
     waits = [spec.opcode for spec in BY_OPCODE.values() if spec.mnemonic.startswith("wait.")]
     return np.isin(opcode, waits)
 
