@@ -11,7 +11,7 @@ and the factor is multiplier / 2^shift. There are two roundings, both of TOSA 1.
           its rounding division by a power of two (half away from zero); in the output stage of models that come from
           TensorFlow Lite, and in every other operator whatever the model.
 
-Operators follow TensorFlow Lite Micro's reference kernels.
+Operators follow TensorFlow Lite Micro's reference kernels. `isa.fixed_point` holds the functions softmax is made of.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from isa.fixed_point import EXP_INTEGER_BITS, divide_by_power, exp_negative, multiply, reciprocal
+from isa.fixed_point import Int64Array as Int64Array
+
 IntArray = npt.NDArray[np.integer[Any]]
-Int64Array = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
 
 ADD_LEFT_SHIFT = 20
 """Left shift of both operands of an int8 addition before they are rescaled: 255 * 2^20 < 2^31."""
 
-SOFTMAX_INTEGER_BITS = 5
-"""Integer bits of the scaled differences that the softmax exponentiates, of 31."""
-
 _SOFTMAX_SUM_BITS = 12
-"""Integer bits of the sum of exponentials: rows of up to 4,095 elements do not overflow."""
+"""Integer bits of the sum of exponentials."""
+
+SOFTMAX_ROW = (1 << _SOFTMAX_SUM_BITS) - 1
+"""Elements of the longest row whose sum of exponentials cannot overflow int32."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,7 @@ def softmax_scale(beta: float, input_scale: float) -> tuple[int, int]:
     The real factor is min(beta * input_scale * 2^26, 2^31 - 1); multiplier / 2^31 * 2^left_shift approximates it as
     in `quantize_multiplier`. ValueError: the factor is at most 1/2, so that the left shift would be negative.
     """
-    real = min(beta * input_scale * (1 << (31 - SOFTMAX_INTEGER_BITS)), float((1 << 31) - 1))
+    real = min(beta * input_scale * (1 << (31 - EXP_INTEGER_BITS)), float((1 << 31) - 1))
     if not real > 0.5:
         raise ValueError(f"softmax factor {real} is too small: beta {beta}, input scale {input_scale}")
     return _significand(real)
@@ -221,82 +223,24 @@ def softmax(value: IntArray, multiplier: int, left_shift: int, axis: int) -> Int
 
     d = value - (largest value of the row), -255..0. Elements with d < -floor(31 * 2^26 / 2^left_shift) are too small to
     count: they take no part in the sum and give -128. For the others, in fixed point with rounding products (see
-    `_multiply`) as in gemmlowp:
-      e(d) = exp(multiply(d * 2^left_shift, multiplier) / 2^26) * 2^31 (`_exp_negative`)
+    `multiply`) as in gemmlowp:
+      e(d) = exp(multiply(d * 2^left_shift, multiplier) / 2^26) * 2^31 (`exp_negative`)
       s    = sum of e(d) / 2^12, each rounded half away from zero
       z    = leading zero bits of s as an unsigned 32-bit number
-      r    = 2^31 / (1 + (s * 2^z - 2^31) / 2^31) (`_reciprocal`)
+      r    = 2^31 / (1 + (s * 2^z - 2^31) / 2^31) (`reciprocal`)
       out  = clamp(multiply(r, e(d)) / 2^(12 - z + 31 - 8) - 128, -128, 127), the quotient rounded half away from zero
     """
     smallest = -((31 << 26) >> left_shift)
     differences = np.maximum(np.arange(-255, 1, dtype=np.int64), smallest)
-    table = _exp_negative(_multiply(differences << left_shift, np.int64(multiplier)))
+    table = exp_negative(multiply(differences << left_shift, np.int64(multiplier)))
     difference = value.astype(np.int64) - value.max(axis=axis, keepdims=True)
     counted = difference >= smallest
     exponential = table[difference + 255]
-    total = np.where(counted, _divide_by_power(exponential, _SOFTMAX_SUM_BITS), 0).sum(axis=axis, keepdims=True)
+    total = np.where(counted, divide_by_power(exponential, _SOFTMAX_SUM_BITS), 0).sum(axis=axis, keepdims=True)
     zeros = 32 - np.frexp(total.astype(np.float64))[1].astype(np.int64)
-    inverse = _reciprocal((total << zeros) - (1 << 31))
-    scaled = _divide_by_power(_multiply(inverse, exponential), _SOFTMAX_SUM_BITS - zeros + 31 - 8)
+    inverse = reciprocal((total << zeros) - (1 << 31))
+    scaled = divide_by_power(multiply(inverse, exponential), _SOFTMAX_SUM_BITS - zeros + 31 - 8)
     return np.asarray(np.where(counted, np.clip(scaled - 128, -128, 127), -128), np.int64)
-
-
-def _multiply(first: Int64Array, second: Int64Array | np.int64) -> Int64Array:
-    """Product of two int32 fixed-point numbers: (first * second + 2^30) >> 31; -2^31 * -2^31 saturates to 2^31 - 1.
-
-    The integer bits of the result are the sum of the operands' integer bits.
-    """
-    return np.asarray(np.minimum((first * second + (1 << 30)) >> 31, (1 << 31) - 1), np.int64)
-
-
-def _divide_by_power(value: Int64Array, exponent: npt.ArrayLike) -> Int64Array:
-    """value / 2^exponent, halves away from zero; exponent >= 0."""
-    exponent = np.asarray(exponent, np.int64)
-    half = (np.int64(1) << exponent) >> 1
-    magnitude = (np.abs(value) + half) >> exponent
-    return np.asarray(np.where(value >= 0, magnitude, -magnitude), np.int64)
-
-
-def _saturate(value: Int64Array) -> Int64Array:
-    return np.clip(value, -(1 << 31), (1 << 31) - 1)
-
-
-def _exp_negative(value: Int64Array) -> Int64Array:
-    """exp(value / 2^26) for int32 values in -2^31..0, as a fraction of 2^31 (2^31 - 1 for value 0).
-
-    value = remainder - k quarters with the remainder in [-1/4, 0): a polynomial gives exp(remainder), then bit i of k,
-    from 0 upwards, multiplies by exp(-2^(i - 2)), a constant rounded to 31 bits.
-    """
-    quarter = 1 << 24
-    remainder = (value & (quarter - 1)) - quarter
-    quarters = remainder - value
-    result = _exp_small(remainder << SOFTMAX_INTEGER_BITS)
-    for bit, factor in enumerate((1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)):
-        result = np.where(quarters & (quarter << bit), _multiply(result, np.int64(factor)), result)
-    return np.where(value == 0, (1 << 31) - 1, result)
-
-
-def _exp_small(value: Int64Array) -> Int64Array:
-    """exp(value / 2^31) * 2^31 for value / 2^31 in [-1/4, 0): Taylor polynomial of degree 4 around -1/8."""
-    center = np.int64(1895147668)
-    third = np.int64(715827883)
-    x = value + (1 << 28)
-    x2 = _multiply(x, x)
-    x3 = _multiply(x2, x)
-    x4 = _multiply(x2, x2)
-    tail = _divide_by_power(_multiply(_divide_by_power(x4, 2) + x3, third) + x2, 1)
-    return center + _multiply(x + tail, center)
-
-
-def _reciprocal(value: Int64Array) -> Int64Array:
-    """1 / (1 + value / 2^31) * 2^31 for value in 0..2^31 - 1: three Newton-Raphson steps on (1 + value) / 2."""
-    half_denominator = (value + (1 << 31)) >> 1
-    one = 1 << 29
-    x = 1515870810 + _multiply(half_denominator, np.int64(-1010580540))
-    for _ in range(3):
-        error = one - _multiply(half_denominator, x)
-        x = x + _saturate(_multiply(x, error) << 2)
-    return _saturate(x << 1)
 
 
 def quantize(value: npt.ArrayLike, scale: float, zero_point: int, dtype: npt.DTypeLike, half_even: bool) -> IntArray:

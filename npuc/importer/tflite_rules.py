@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from isa.arithmetic import ADD_LEFT_SHIFT, softmax_scale
+from isa.arithmetic import ADD_LEFT_SHIFT, SOFTMAX_ROW, softmax_scale
 from npuc.graph.types import Array
 from npuc.importer.tflite_builder import TO_NCHW, TO_NHWC, TfliteBuilder
 from npuc.importer.tflite_model import TfliteTensor
@@ -185,6 +185,8 @@ def import_softmax(site: Site) -> None:
     quant, output = site.quant(site.input(0)), site.quant(site.output)
     if output != SOFTMAX_QUANT:
         raise Unsupported(f"output has scale {output.scale:g}, zero point {output.zero_point}, need 1/256 and -128")
+    if site.input(0).shape[-1:] > (SOFTMAX_ROW,):
+        raise Unsupported(f"softmax over {site.input(0).shape[-1]} elements, limit {SOFTMAX_ROW}")
     multiplier, left_shift = softmax_scale(float(site.option("Beta")), quant.scale)
     op = QSoftmax(multiplier, left_shift, axis=1)
     site.builder.emit_logical(site.output, op, site.builder.logical(site.input(0)))

@@ -27,6 +27,8 @@ class QSoftmax(Op):
         require_operand(inputs[0], "input")
         if not (0 <= self.axis < 4 and 0 <= self.left_shift <= 31 and 0 < self.multiplier < 1 << 31):
             raise ValueError(f"axis {self.axis}, multiplier {self.multiplier}, left shift {self.left_shift}: invalid")
+        if inputs[0].shape[self.axis] > arithmetic.SOFTMAX_ROW:
+            raise ValueError(f"softmax over {inputs[0].shape[self.axis]} elements, limit {arithmetic.SOFTMAX_ROW}")
         return (TensorType("int8", inputs[0].shape, SOFTMAX_QUANT),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
