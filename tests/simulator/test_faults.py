@@ -146,9 +146,6 @@ def test_unknown_target_is_a_fault_that_lists_the_known_ones() -> None:
 
 
 def test_deadlock_names_the_heads_of_the_queues() -> None:
-    unused = {
-        f"more{i}_{part}": NO_CONDITION if part == "queue" else 0 for i in range(3) for part in ("queue", "count")
-    }
     assembly = Assembly()
     assembly.add("wait.mac", {"wait0_queue": Queue.VEC, "wait0_count": 1})
     assembly.add("wait.vec", {"wait0_queue": Queue.MAC, "wait0_count": 1})
