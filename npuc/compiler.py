@@ -1,0 +1,132 @@
+"""The pipeline on one screen: model -> graph -> integer graph -> layouts -> kernels -> plan -> program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calibration import QuantTable
+from isa.target import Target
+from isa.target_file import target_to_dict
+from npuc.emit.judge import plan_cycles, stream_timeline, stream_work
+from npuc.emit.program import debug_map, write_program
+from npuc.emit.report import compile_report, program_metadata
+from npuc.emit.stream import emit_stream
+from npuc.graph.graph import Graph
+from npuc.graph.serialize import graph_to_bytes
+from npuc.layout.assign import assign_layouts
+from npuc.legalize import legalize
+from npuc.lock import Lock, check_lock, make_lock
+from npuc.lower import Kernel, lower
+from npuc.schedule import storages_of
+from npuc.task.text import format_plan, parse_plan
+
+OnPass = Callable[[str, Graph], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose: the target, the SRAM to use (bytes; None: the board's), what to optimize for.
+
+    `schedule` is the text of a hand-edited schedule, `lock` the decisions of an earlier compilation; either replaces
+    the search. `strip` leaves the reference graph out of the program.
+    """
+
+    target: Target
+    sram_bytes: int | None = None
+    optimize: str = "latency"
+    schedule: str | None = None
+    lock: Lock | None = None
+    strip: bool = False
+    on_pass: OnPass | None = None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The program and what is worth knowing about it: debug map, report, lock and schedule text."""
+
+    program: bytes
+    debug_map: dict[str, Any]
+    report: dict[str, Any]
+    lock: Lock
+    schedule: str
+
+
+def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+    """Graph of a model file: float for ONNX, integer for TFLite; `shapes` bind symbolic dimensions by input name."""
+    if path.suffix == ".tflite":
+        from npuc.importer.tflite import import_tflite
+
+        return import_tflite(path.read_bytes(), path.stem)
+    from npuc.importer.onnx import import_onnx
+    from npuc.passes import GRAPH_PASSES, run_passes
+
+    return run_passes(import_onnx(path, shapes), GRAPH_PASSES)
+
+
+def compile_model(graph: Graph, table: QuantTable | None, options: Options) -> Compiled:
+    """Program of a float graph with its quantization table, or of an integer graph without one."""
+    target = options.target
+    integer = _seen(options, "quantize", quantized(graph, table))
+    legal = _seen(options, "legalize", legalize(integer, target))
+    placed = _seen(options, "layout", assign_layouts(legal, target.architecture.channel_block))
+    kernels = lower(placed, target)
+    reference = graph_to_bytes(integer)
+    text = _decide(placed, kernels, reference, options)
+    scheduled = parse_plan(text, kernels)
+    stream = emit_stream(scheduled.plan, target)
+    timeline, work = stream_timeline(stream, target), stream_work(stream, target)
+    metadata = program_metadata(placed, scheduled, timeline, target)
+    program = write_program(
+        placed,
+        scheduled.plan,
+        stream,
+        target,
+        metadata,
+        b"" if options.strip else reference,
+        host_float=table is not None,
+    )
+    return Compiled(
+        program, debug_map(placed, scheduled.plan, stream),
+        compile_report(placed, scheduled, stream, timeline, work, target, len(program)),
+        _lock(text, reference, options), text,
+    )  # fmt: skip
+
+
+def quantized(graph: Graph, table: QuantTable | None) -> Graph:
+    """The integer graph: `graph` itself when it is one already."""
+    if table is None:
+        return graph
+    from npuc.ptq.quantize import quantize
+
+    return quantize(graph, table)
+
+
+def _decide(graph: Graph, kernels: list[Kernel], reference: bytes, options: Options) -> str:
+    """Text of the schedule: the user's, the lock's, or the best that a search finds."""
+    if options.schedule is not None:
+        return options.schedule
+    if options.lock is not None:
+        check_lock(options.lock, _lock("", reference, options))
+        return options.lock.schedule
+    from npuc.schedule.plan import schedule
+
+    target = options.target
+    capacity = options.sram_bytes if options.sram_bytes is not None else target.board.sram_bytes
+    found = schedule(
+        kernels, storages_of(graph), target, capacity, lambda plan: plan_cycles(plan, target), options.optimize
+    )
+    return format_plan(found)
+
+
+def _lock(schedule: str, reference: bytes, options: Options) -> Lock:
+    chosen = {"sram_bytes": options.sram_bytes, "optimize": options.optimize}
+    return make_lock(schedule, reference, target_to_dict(options.target), chosen)
+
+
+def _seen(options: Options, stage: str, graph: Graph) -> Graph:
+    if options.on_pass is not None:
+        options.on_pass(stage, graph)
+    return graph

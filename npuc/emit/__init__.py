@@ -1,0 +1,1 @@
+"""Emission: wait conditions, descriptors, instructions, container, debug map. Deterministic to the byte."""

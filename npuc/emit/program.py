@@ -1,0 +1,102 @@
+"""The program: the stream, the input/output table and the metadata become a container; the debug map names the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from isa.container import Container, IoEntry, write_container
+from isa.descriptors import Memory, address
+from isa.target import Target
+from isa.target_file import target_to_dict
+from npuc.emit.stream import Stream, placed
+from npuc.errors import InvalidGraph
+from npuc.graph.graph import Graph
+from npuc.task.task import Compute, Load, Plan
+
+MAP_SCHEMA = "npuc.map/1"
+
+
+def write_program(
+    graph: Graph,
+    plan: Plan,
+    stream: Stream,
+    target: Target,
+    metadata: dict[str, Any],
+    reference: bytes,
+    *,
+    host_float: bool,
+) -> bytes:
+    """Bytes of the `.npu` file; `host_float`: the source model's inputs and outputs are float32."""
+    entries = [_io_entry(graph, plan, name, "in", host_float) for name in graph.inputs]
+    entries += [_io_entry(graph, plan, name, "out", host_float) for name in graph.outputs]
+    tables = target_to_dict(target)
+    return write_container(Container(
+        target_name=target.name, fingerprint=target.fingerprint, constants=stream.constants,
+        descriptors=bytes(stream.descriptors), instructions=bytes(stream.code), io=tuple(entries),
+        metadata={**tables, **metadata}, reference=reference,
+    ))  # fmt: skip
+
+
+def _io_entry(graph: Graph, plan: Plan, name: str, direction: str, host_float: bool) -> IoEntry:
+    type_ = graph.values[name]
+    if type_.layout is None or type_.quant is None:
+        raise InvalidGraph(f"{direction}put {name} is not quantized or not placed: {type_}", stage="emit")
+    start = address(Memory.SRAM, placed(plan.buffer[type_.layout.storage]) + type_.layout.offset_bytes)
+    return IoEntry(
+        name,
+        direction,
+        type_.dtype,
+        type_.shape,
+        start,
+        type_.quant.scale,
+        type_.quant.zero_point,
+        "float32" if host_float else type_.dtype,
+        host_float,
+        type_.n_bytes,
+    )
+
+
+def debug_map(graph: Graph, plan: Plan, stream: Stream) -> dict[str, Any]:
+    """Instruction -> task -> layer -> source nodes, and tensor -> address, layout, quantization."""
+    nodes = {node.name: node for node in graph.nodes}
+    rows = []
+    for index, task_index in enumerate(stream.origin):
+        task = plan.tasks[task_index] if plan.tasks else None
+        layer = layer_of(plan, task) if task is not None else ""
+        sources = plan.kernels[layer].sources if layer else ()
+        rows.append({"index": index, "task": task_index, "layer": layer, "sources": list(sources)})
+    tensors = []
+    for name, type_ in graph.values.items():
+        layout = type_.layout
+        if layout is None or layout.storage not in plan.buffer:
+            continue
+        base = placed(plan.buffer[layout.storage]) + layout.offset_bytes
+        row: dict[str, Any] = {
+            "name": name,
+            "address": base,
+            "shape": list(type_.shape),
+            "dtype": type_.dtype,
+            "strides": list(layout.strides),
+            "block": layout.block,
+            "ring_rows": plan.buffer[layout.storage].ring_rows,
+        }
+        if type_.quant is not None:
+            row |= {"scale": type_.quant.scale, "zero_point": type_.quant.zero_point}
+        tensors.append(row)
+    buffers = [{"name": b.name, "kind": b.kind, "address": placed(b), "bytes": b.n_bytes} for b in plan.buffers]
+    kernels = [
+        {
+            "layer": k.node,
+            "op": nodes[k.node].op.kind if k.node in nodes else k.mnemonic,
+            "unit": k.mnemonic,
+            "sources": list(k.sources),
+            "macs": k.macs,
+        }
+        for k in plan.kernels.values()
+    ]
+    return {"schema": MAP_SCHEMA, "instructions": rows, "layers": kernels, "tensors": tensors, "buffers": buffers}
+
+
+def layer_of(plan: Plan, task: Load | Compute) -> str:
+    """Kernel that a task works for; a load works for the first kernel that its buffer serves."""
+    return task.kernel if isinstance(task, Compute) else plan.buffer[task.buffer].parts[0].kernel

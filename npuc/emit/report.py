@@ -1,0 +1,94 @@
+"""What a compilation says about its program: memory certificate, cycles and bound, flash bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from isa.target import Target
+from isa.timing import Timeline, Work
+from npuc.emit.stream import Stream
+from npuc.graph.graph import Graph
+from npuc.graph.types import Array
+from npuc.layout.trans_data import TransData
+from npuc.lock import tool_version
+from npuc.ops.integer.conv import QConv
+from npuc.task.text import Scheduled
+
+
+def weights_of(graph: Graph) -> list[Array]:
+    """Weight tensors of the convolutions, each constant once."""
+    names = dict.fromkeys(node.inputs[1] for node in graph.nodes if isinstance(node.op, QConv))
+    return [graph.constants[name] for name in names]
+
+
+def entropy_bytes(arrays: Iterable[Array]) -> int:
+    """Zero-order entropy of the arrays' bytes, each coded with its own frequencies."""
+    bits = 0.0
+    for array in arrays:
+        counts = np.unique(array, return_counts=True)[1]
+        bits -= float((counts * np.log2(counts / array.size)).sum())
+    return round(bits / 8)
+
+
+def peak_macs(target: Target) -> int:
+    """Multiply-accumulates of the array in one cycle."""
+    costs = target.costs
+    lanes = max(channels * taps for channels, taps in costs.mac_step_taps)
+    pixels = costs.mac_step_pixels_h * costs.mac_step_pixels_w
+    return lanes * costs.mac_step_cout * pixels // costs.mac_step_cycles
+
+
+def bound_cycles(graph: Graph, macs: int, target: Target) -> int:
+    """max(MACs / peak MACs, entropy of the weights / flash rate): the bound of `profile` and `compile`."""
+    stream = -(-entropy_bytes(weights_of(graph)) // target.board.flash_bytes_per_cycle)
+    return max(-(-macs // peak_macs(target)), stream)
+
+
+def compile_report(
+    graph: Graph,
+    scheduled: Scheduled,
+    stream: Stream,
+    timeline: Timeline,
+    work: Work,
+    target: Target,
+    n_program_bytes: int,
+) -> dict[str, Any]:
+    """The keys of `compile --json`, without what the command line adds."""
+    raw = sum(array.size for array in weights_of(graph))
+    macs = sum(kernel.macs for kernel in scheduled.plan.kernels.values())
+    offchip = int(work.flash_bytes.sum() + work.dram_bytes.sum() + work.descriptor_bytes.sum()) + len(stream.code)
+    return {
+        "target": target.name,
+        "sram": {
+            "peak_bytes": scheduled.peak_bytes, "bound_bytes": scheduled.bound_bytes, "status": scheduled.status,
+            "gap_bytes": scheduled.peak_bytes - scheduled.bound_bytes,
+        },
+        "cycles": {"predicted": timeline.total_cycles, "arm": 0, "bound": bound_cycles(graph, macs, target)},
+        "flash": {
+            "program_bytes": n_program_bytes, "weights_bytes": raw, "weights_raw_bytes": raw,
+            "offchip_bytes": offchip, "stream_bytes": stream.overhead_bytes,
+        },
+        "macs": macs,
+        "npu_mac_share": 1.0,
+        "arm_nodes": [],
+        "transdata_count": sum(isinstance(node.op, TransData) for node in graph.nodes),
+    }  # fmt: skip
+
+
+def program_metadata(graph: Graph, scheduled: Scheduled, timeline: Timeline, target: Target) -> dict[str, Any]:
+    """What the container records beside the target's tables."""
+    macs = sum(kernel.macs for kernel in scheduled.plan.kernels.values())
+    return {
+        "tool": tool_version(),
+        "model": graph.name,
+        "sram_peak_bytes": scheduled.peak_bytes,
+        "sram_bound_bytes": scheduled.bound_bytes,
+        "sram_status": scheduled.status,
+        "cycles": timeline.total_cycles,
+        "bound_cycles": bound_cycles(graph, macs, target),
+        "macs": macs,
+        "transdata_count": sum(isinstance(node.op, TransData) for node in graph.nodes),
+    }

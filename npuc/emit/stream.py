@@ -1,0 +1,181 @@
+"""The instruction stream: tasks become instructions, their descriptors are loaded into slots as needed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from isa.codec import Instruction, encode
+from isa.container import CONSTANTS_OFFSET, descriptors_offset
+from isa.descriptors import DMA, LAYER, Memory, address
+from isa.instructions import Queue
+from isa.record import encode_record
+from isa.target import Target
+from npuc.emit.waits import WaitTracker
+from npuc.errors import InvalidGraph
+from npuc.lower.kernel import Kernel
+from npuc.lower.operand import Operand
+from npuc.task.accesses import accesses
+from npuc.task.fields import layer_fields, region_fields
+from npuc.task.task import Buffer, Compute, Load, Plan, Task, weight_bytes
+
+NO_RECORD: Mapping[str, int] = {}
+WAITS = {queue: f"wait.{queue.name.lower().replace('_', '-')}" for queue in Queue}
+
+
+@dataclass
+class Stream:
+    """Encoded sections; instruction i belongs to task origin[i] and captures the descriptor fields records[i]."""
+
+    constants: bytes
+    descriptors: bytearray = field(default_factory=bytearray)
+    code: bytearray = field(default_factory=bytearray)
+    origin: list[int] = field(default_factory=list)
+    records: list[Mapping[str, int]] = field(default_factory=list)
+
+    @property
+    def overhead_bytes(self) -> int:
+        """Bytes of instructions and descriptors together."""
+        return len(self.code) + len(self.descriptors)
+
+
+class Emitter:
+    """Writes one plan; use `emit_stream`."""
+
+    def __init__(self, plan: Plan, target: Target) -> None:
+        self.plan, self.target = plan, target
+        self.images, constants = flash_images(plan)
+        self.stream = Stream(constants)
+        top = max((buffer_end(buffer) for buffer in plan.buffers), default=0)
+        self.waits = WaitTracker(top)
+        self.rings = {buffer.name: buffer.ring_rows for buffer in plan.buffers}
+        self.slots: OrderedDict[bytes, int] = OrderedDict()
+        self.known: dict[bytes, int] = {}
+
+    def run(self) -> Stream:
+        """Emit every task, then the end."""
+        for index, task in enumerate(self.plan.tasks):
+            self._task(index, task)
+        self._append(len(self.plan.tasks) - 1, Instruction("end", {}))
+        return self.stream
+
+    def _task(self, index: int, task: Task) -> None:
+        reads, writes = accesses(self.plan, task)
+        extra, conditions = self.waits.visit(task.queue, map(self._physical, reads), map(self._physical, writes))
+        if isinstance(task, Load):
+            values, mnemonic, record = self._load(task), "dma.load", NO_RECORD
+        else:
+            values, record = self._compute(index, task)
+            mnemonic = task.mnemonic
+        if extra:
+            self._append(index, Instruction(WAITS[task.queue], condition_fields(extra)))
+        values |= condition_fields(conditions)
+        self._append(index, Instruction(mnemonic, values), record)
+
+    def _append(self, index: int, instruction: Instruction, record: Mapping[str, int] = NO_RECORD) -> None:
+        self.stream.code += encode(instruction)
+        self.stream.origin.append(index)
+        self.stream.records.append(record)
+
+    def _physical(self, interval: tuple[str, int, int]) -> tuple[int, int]:
+        name, low, high = interval
+        base = placed(self.plan.buffer[name])
+        return base + low, base + high
+
+    def _sram(self, storage: str) -> int:
+        return address(Memory.SRAM, placed(self.plan.buffer[storage]))
+
+    def _load(self, task: Load) -> dict[str, int]:
+        return {
+            "source": address(Memory.FLASH, self.images[task.buffer] + task.start),
+            "destination": self._sram(task.buffer) + task.start,
+            "length": task.stop - task.start,
+        }
+
+    def _compute(self, index: int, task: Compute) -> tuple[dict[str, int], Mapping[str, int]]:
+        kernel = self.plan.kernels[task.kernel]
+        if task.mnemonic == "dma.fill":
+            record = fill_fields(kernel.ofm)
+            slot = self._slot(index, encode_record(DMA, record).ljust(32, b"\0"))
+            start = self._sram(kernel.ofm.storage) + kernel.ofm.offset_bytes
+            return {"slot": slot, "destination": start, "value": kernel.fields["value"]}, record
+        head = 0
+        if kernel.parameters.head_bytes:
+            name, offset = self.plan.locate(kernel.node, 0, kernel.parameters.head_bytes)
+            head = self._sram(name) + offset
+        record = layer_fields(kernel, self._sram, self.rings, head, task.block)
+        values = region_fields(task) | {"slot": self._slot(index, encode_record(LAYER, record, trim=True))}
+        if kernel.parameters.weights:
+            name, offset = self.plan.locate(kernel.node, *weight_bytes(kernel, task))
+            values["weights"] = self._sram(name) + offset
+        return values, record
+
+    def _slot(self, index: int, record: bytes) -> int:
+        """Slot of a descriptor; loads it into the least recently used one when it is not in the table."""
+        if record in self.slots:
+            self.slots.move_to_end(record)
+            return self.slots[record]
+        n_slots = self.target.architecture.descriptor_slots
+        slot = len(self.slots) if len(self.slots) < n_slots else self.slots.popitem(last=False)[1]
+        self.slots[record] = slot
+        if record not in self.known:
+            self.known[record] = len(self.stream.descriptors)
+            self.stream.descriptors += record
+        start = descriptors_offset(len(self.stream.constants)) + self.known[record]
+        values = {"slot": slot, "words": len(record) // 8, "address": address(Memory.FLASH, start)}
+        self._append(index, Instruction("desc.load", values))
+        return slot
+
+
+def condition_fields(conditions: list[tuple[Queue, int]]) -> dict[str, int]:
+    """Header fields of up to three conditions; counts are stored modulo 2**16."""
+    values: dict[str, int] = {}
+    for i, (queue, count) in enumerate(conditions):
+        values |= {f"wait{i}_queue": int(queue), f"wait{i}_count": count & 0xFFFF}
+    return values
+
+
+def placed(buffer: Buffer) -> int:
+    """Address of a buffer; a plan that is emitted has one for each."""
+    if buffer.address is None:
+        raise InvalidGraph(f"buffer {buffer.name} has no address", stage="emit")
+    return buffer.address
+
+
+def buffer_end(buffer: Buffer) -> int:
+    """First byte behind the buffer."""
+    return placed(buffer) + buffer.n_bytes
+
+
+def fill_fields(operand: Operand) -> dict[str, int]:
+    """DMA descriptor that covers an operand stored pixel by pixel."""
+    n, h, w, c = operand.shape
+    steps = (operand.pixel, operand.row, operand.batch)
+    return {
+        "size_0": c, "size_1": w, "size_2": h, "size_3": n,
+        **{f"source_{i + 1}": 0 for i in range(3)},
+        **{f"destination_{i + 1}": step for i, step in enumerate(steps)},
+    }  # fmt: skip
+
+
+def flash_images(plan: Plan) -> tuple[dict[str, int], bytes]:
+    """Flash offset of every parameters buffer's image, and the constants section that holds them in load order."""
+    offsets: dict[str, int] = {}
+    constants = bytearray()
+    for buffer in plan.buffers:
+        if buffer.parts:
+            offsets[buffer.name] = CONSTANTS_OFFSET + len(constants)
+            for part in buffer.parts:
+                constants += _blob(plan.kernels[part.kernel])[part.start : part.stop]
+            constants += bytes(-len(constants) % 8)
+    return offsets, bytes(constants)
+
+
+def _blob(kernel: Kernel) -> bytes:
+    return kernel.parameters.head() + kernel.parameters.weights
+
+
+def emit_stream(plan: Plan, target: Target) -> Stream:
+    """Instructions, descriptors and constants of a placed plan."""
+    return Emitter(plan, target).run()

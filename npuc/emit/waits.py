@@ -1,0 +1,65 @@
+"""Wait conditions from physical addresses: no task starts before what it touches is settled.
+
+For every granule of SRAM and every queue the counts of the last write and the last read are kept. A task waits for the
+writes of what it reads, and for the reads and writes of what it overwrites. Reuse of an address by another buffer is
+covered by the same rule. Within its own queue a task needs a condition only to read what the queue wrote: reads and
+writes of one queue keep their order. A condition that an earlier task of the queue already waited for is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from isa.instructions import CONDITIONS, Queue
+
+GRANULE_BYTES = 16
+QUEUES = (Queue.DMA_IN, Queue.DMA_OUT, Queue.MAC, Queue.VEC)
+
+Conditions = list[tuple[Queue, int]]
+Intervals = Iterable[tuple[int, int]]
+
+
+class WaitTracker:
+    """Follows tasks in program order and gives each its (queue, count) conditions."""
+
+    def __init__(self, sram_bytes: int) -> None:
+        granules = -(-sram_bytes // GRANULE_BYTES) + 1
+        self._written = np.zeros((len(QUEUES), granules), np.int64)
+        self._read = np.zeros((len(QUEUES), granules), np.int64)
+        self._issued = dict.fromkeys(QUEUES, 0)
+        self._known = {queue: dict.fromkeys(QUEUES, 0) for queue in QUEUES}
+
+    def visit(self, queue: Queue, reads: Intervals, writes: Intervals) -> tuple[Conditions, Conditions]:
+        """Conditions of the next instruction of `queue`, which reads and writes these byte intervals of SRAM.
+
+        Those beyond the header's three come first, for a `wait` that the caller puts before the instruction.
+        """
+        read, write = [_granules(i) for i in reads], [_granules(i) for i in writes]
+        needed = np.zeros(len(QUEUES), np.int64)
+        for part in read:
+            np.maximum(needed, self._written[:, part].max(axis=1), out=needed)
+        own = needed[QUEUES.index(queue)]
+        for part in write:
+            np.maximum(needed, self._written[:, part].max(axis=1), out=needed)
+            np.maximum(needed, self._read[:, part].max(axis=1), out=needed)
+        needed[QUEUES.index(queue)] = own
+        conditions = []
+        for index, other in enumerate(QUEUES):
+            count = int(needed[index])
+            if count > self._known[queue][other]:
+                self._known[queue][other] = count
+                conditions.append((other, count))
+        extra = conditions[:-CONDITIONS]
+        self._issued[queue] += 2 if extra else 1
+        row = QUEUES.index(queue)
+        for part in read:
+            self._read[row, part] = self._issued[queue]
+        for part in write:
+            self._written[row, part] = self._issued[queue]
+        return extra, conditions[len(extra) :]
+
+
+def _granules(interval: tuple[int, int]) -> slice:
+    return slice(interval[0] // GRANULE_BYTES, -(-interval[1] // GRANULE_BYTES))

@@ -1,0 +1,6 @@
+"""Lowering: each computing node becomes a kernel, an instruction with its operands, constants and iteration space."""
+
+from npuc.lower import conv, move, vector  # importing a rule's module registers it
+from npuc.lower.kernel import Kernel, lower
+
+__all__ = ["Kernel", "conv", "lower", "move", "vector"]

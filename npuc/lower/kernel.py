@@ -1,0 +1,170 @@
+"""Kernels: what one node asks of the machine, before anything is cut, ordered or placed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from isa.target import Target
+from npuc.errors import DoesNotFit, UnsupportedOp
+from npuc.graph.graph import Graph, Node
+from npuc.lower.operand import Operand
+from npuc.ops.op import Op
+from npuc.ops.window import Window
+
+ALIGNMENT = 16
+"""Bytes to which parameters and buffers are aligned: two port words."""
+
+PARAMETERS = "@parameters"
+"""Storage name of a constant operand that travels with its kernel's parameters."""
+
+
+POINT = Window((1, 1))
+"""The window of operators that read one pixel."""
+
+
+@dataclass(frozen=True)
+class ChannelGroup:
+    """Output channels [start, stop) that sum input channels [k, k + k_channels)."""
+
+    start: int
+    stop: int
+    k: int
+    k_channels: int
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Constants of a kernel in the order in which they lie in memory; `weights` comes last and may be cut.
+
+    Weights of output channel c (a multiple of the lane count inside its group) begin at c * weight_channel_bytes.
+    """
+
+    scales: bytes = b""
+    table: bytes = b""
+    operand: bytes = b""
+    weights: bytes = b""
+    weight_channel_bytes: int = 0
+
+    @property
+    def table_offset(self) -> int:
+        """Byte offset of the table behind the scales."""
+        return _aligned(len(self.scales))
+
+    @property
+    def operand_offset(self) -> int:
+        """Byte offset of the constant operand."""
+        return self.table_offset + _aligned(len(self.table))
+
+    @property
+    def head_bytes(self) -> int:
+        """Bytes of everything but the weights."""
+        return self.operand_offset + _aligned(len(self.operand))
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of everything."""
+        return self.head_bytes + len(self.weights)
+
+    def head(self) -> bytes:
+        """Scales, table and constant operand, padded to the alignment."""
+        parts = (self.scales, self.table, self.operand)
+        return b"".join(part.ljust(_aligned(len(part)), b"\0") for part in parts)
+
+
+def _aligned(n_bytes: int) -> int:
+    return -(-n_bytes // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One instruction kind over the iteration space [n, rows, pixels, channels] of its output.
+
+    `fields` are the descriptor fields that neither operands nor placement decide. A `spatial` kernel's rows are image
+    rows, so it can be cut into stripes; `window` then says which input rows a stripe reads.
+    """
+
+    node: str
+    mnemonic: str
+    sources: tuple[str, ...]
+    ofm: Operand
+    ifm: Operand | None = None
+    ifm2: Operand | None = None
+    fields: Mapping[str, int] = field(default_factory=dict)
+    parameters: Parameters = Parameters()
+    groups: tuple[ChannelGroup, ...] = ()
+    spatial: bool = False
+    window: Window = POINT
+    whole_input: bool = False
+    """Every output row reads every input row (global pooling)."""
+    fixed_channels: bool = False
+    """The channels must not be cut (softmax)."""
+
+    @property
+    def space(self) -> tuple[int, int, int, int]:
+        """Iteration space [n, rows, pixels, channels]."""
+        return self.ofm.shape
+
+    @property
+    def is_mac(self) -> bool:
+        """True when the kernel runs on the MAC array."""
+        return self.mnemonic.startswith("mac.")
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the whole kernel."""
+        if not self.is_mac:
+            return 0
+        n, h, w, _ = self.space
+        taps = self.window.kernel[0] * self.window.kernel[1]
+        return n * h * w * taps * sum((g.stop - g.start) * g.k_channels for g in self.groups)
+
+    def input_rows(self, y: range) -> range:
+        """Input rows that output rows `y` read, clipped to the tensor."""
+        rows = self.ifm.shape[1] if self.ifm is not None else 0
+        if self.whole_input or not self.spatial:
+            return range(rows)
+        if self.mnemonic == "vec.resize":
+            factor = self.fields["stride_h"]
+            return range(y.start // factor, (y.stop - 1) // factor + 1)
+        stride, reach = self.window.stride[0], (self.window.kernel[0] - 1) * self.window.dilation[0]
+        start = y.start * stride - self.window.pads[0]
+        return range(max(start, 0), min((y.stop - 1) * stride - self.window.pads[0] + reach + 1, rows))
+
+
+Rule = Callable[[Graph, Node, Target], list[Kernel]]
+RULES: dict[type[Op], Rule] = {}
+
+
+def lowers(*kinds: type[Op]) -> Callable[[Rule], Rule]:
+    """Register the lowering rule of operators."""
+
+    def register(rule: Rule) -> Rule:
+        RULES.update(dict.fromkeys(kinds, rule))
+        return rule
+
+    return register
+
+
+def lower(graph: Graph, target: Target) -> list[Kernel]:
+    """Kernels of a placed graph in the order of its nodes; views and placements need none."""
+    _check_supported(graph, target)
+    return [kernel for node in graph.nodes for kernel in _lower_node(graph, node, target)]
+
+
+def _lower_node(graph: Graph, node: Node, target: Target) -> list[Kernel]:
+    try:
+        return RULES[type(node.op)](graph, node, target)
+    except ValueError as error:
+        raise DoesNotFit(f"{node.op.kind}: {error}", node=" ".join(node.sources) or node.name, stage="lower") from error
+
+
+def _check_supported(graph: Graph, target: Target) -> None:
+    missing = [node for node in graph.nodes if type(node.op) not in RULES]
+    if missing:
+        text = "; ".join(f"{' '.join(node.sources) or node.name} ({node.op.kind})" for node in missing)
+        raise UnsupportedOp(
+            f"no unit of {target.name} runs {len(missing)} nodes: {text}",
+            stage="lower",
+            hint="replace these operators or keep them outside the compiled model",
+        )

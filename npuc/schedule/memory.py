@@ -1,0 +1,95 @@
+"""Live ranges and sizes of storages while steps run, and how many bytes are live at each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npuc.lower.kernel import ALIGNMENT, PARAMETERS, Kernel
+from npuc.schedule.stripes import Group, Step, can_ring, expand, reads_of, ring_rows
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A dense piece of SRAM that one or more values share; inputs live from the start, outputs to the end."""
+
+    name: str
+    n_bytes: int
+    is_input: bool = False
+    is_output: bool = False
+
+
+@dataclass(frozen=True)
+class Live:
+    """A storage or line buffer, live while steps first..last run."""
+
+    name: str
+    n_bytes: int
+    first: int
+    last: int
+    ring_rows: int = 0
+
+
+def aligned(n_bytes: int) -> int:
+    """Size rounded up to the alignment of buffers."""
+    return -(-n_bytes // ALIGNMENT) * ALIGNMENT
+
+
+def live_ranges(
+    kernels: Sequence[Kernel],
+    storages: Mapping[str, Storage],
+    groups: Sequence[Group],
+    steps: Sequence[Step],
+    owner: Sequence[int],
+) -> list[Live]:
+    """Live range of every storage over `steps`; owner[i] is the index of the group that step i belongs to."""
+    first: dict[str, int] = {name: 0 for name, storage in storages.items() if storage.is_input}
+    last: dict[str, int] = dict(first)
+    for position, step in enumerate(steps):
+        kernel = kernels[step.kernel]
+        for name in {kernel.ofm.storage, *reads_of(kernel)} - {PARAMETERS}:
+            first.setdefault(name, position)
+            last[name] = position
+    result = []
+    for name, storage in storages.items():
+        if name not in first:
+            first[name] = last[name] = len(steps) - 1 if storage.is_output else 0
+        end = len(steps) - 1 if storage.is_output else last[name]
+        rows = 0
+        group = groups[owner[first[name]]] if steps else Group(0, 0)
+        if group.stripes > 1 and not storage.is_input and not storage.is_output and can_ring(kernels, group, name):
+            inside = [step for step, of in zip(steps, owner, strict=True) if groups[of] is group]
+            rows = ring_rows(kernels, inside, name)
+        result.append(_live(kernels, storage, first[name], end, rows))
+    return result
+
+
+def _live(kernels: Sequence[Kernel], storage: Storage, first: int, last: int, rows: int) -> Live:
+    if rows:
+        operand = next(kernel.ofm for kernel in kernels if kernel.ofm.storage == storage.name)
+        if rows < operand.shape[1]:
+            return Live(storage.name, aligned(rows * operand.row), first, last, rows)
+    return Live(storage.name, aligned(storage.n_bytes), first, last)
+
+
+def profile(lives: Sequence[Live], n_steps: int) -> npt.NDArray[np.int64]:
+    """Live bytes [n_steps] at every step."""
+    change = np.zeros(n_steps + 1, np.int64)
+    for live in lives:
+        change[live.first] += live.n_bytes
+        change[live.last + 1] -= live.n_bytes
+    return np.cumsum(change)[:n_steps]
+
+
+def expand_all(kernels: Sequence[Kernel], groups: Sequence[Group]) -> tuple[list[Step], list[int]]:
+    """Steps of all groups in order and the group index of each step."""
+    steps: list[Step] = []
+    owner: list[int] = []
+    for index, group in enumerate(groups):
+        part = expand(kernels, group)
+        steps += part
+        owner += [index] * len(part)
+    return steps, owner

@@ -1,0 +1,46 @@
+"""Field values of instructions and descriptors: tasks and kernels in the terms of the instruction table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from isa.descriptors import LAYER
+from npuc.lower.kernel import PARAMETERS, Kernel
+from npuc.task.task import Compute
+
+Address = Callable[[str], int]
+"""32-bit address of the first byte of a storage."""
+
+_DEFAULTS = {field.name: field.bias for field in LAYER.fields if not field.is_reserved}
+
+
+def layer_fields(
+    kernel: Kernel, address: Address, rings: Mapping[str, int], head_address: int, block: tuple[int, int, int]
+) -> dict[str, int]:
+    """Every field of the kernel's layer descriptor; `head_address` is where its scales, table and operand lie."""
+    parameters = kernel.parameters
+    values = {**_DEFAULTS, **kernel.fields}
+    for prefix, operand in (("ofm", kernel.ofm), ("ifm", kernel.ifm), ("ifm2", kernel.ifm2)):
+        if operand is None:
+            continue
+        inside = operand.storage == PARAMETERS
+        base = head_address + parameters.operand_offset if inside else address(operand.storage)
+        values |= operand.fields(prefix, base, 0 if inside else rings.get(operand.storage, 0))
+    if kernel.ifm is not None:
+        _, values["ifm_height"], values["ifm_width"], values["ifm_channels"] = kernel.ifm.shape
+    values["ofm_channels"] = kernel.ofm.shape[3]
+    values["scales"] = head_address if parameters.scales else 0
+    values["table"] = head_address + parameters.table_offset if parameters.table else 0
+    values["block_h"], values["block_w"], values["block_c"] = block[0], block[1], block[2] // 8
+    return values
+
+
+def region_fields(task: Compute) -> dict[str, int]:
+    """Fields of the issue word that name the region, without slot, weights and conditions."""
+    values = {
+        "n": task.n, "y": task.y.start, "x": task.x.start, "c": task.c.start,
+        "height": len(task.y), "width": len(task.x), "channels": len(task.c),
+    }  # fmt: skip
+    if task.mnemonic.startswith("mac."):
+        values |= {"k": task.k.start, "k_channels": len(task.k)}
+    return values

@@ -1,0 +1,113 @@
+"""Tasks, buffers and plans: the level between the graph and the instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from isa.instructions import BY_MNEMONIC, Queue
+from npuc.errors import InvalidGraph
+from npuc.lower.kernel import Kernel
+
+BufferKind = Literal["input", "output", "activation", "parameters"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Bytes [start, stop) of a kernel's parameters."""
+
+    kernel: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A piece of SRAM. `ring_rows` > 0: a line buffer of that many rows; `parts`: what a parameters buffer holds."""
+
+    name: str
+    kind: BufferKind
+    n_bytes: int
+    ring_rows: int = 0
+    parts: tuple[Part, ...] = ()
+    address: int | None = None
+
+
+@dataclass(frozen=True)
+class Load:
+    """Copy bytes [start, stop) of a parameters buffer's flash image into the buffer."""
+
+    buffer: str
+    start: int
+    stop: int
+
+    @property
+    def queue(self) -> Queue:
+        """DMA-in."""
+        return Queue.DMA_IN
+
+
+@dataclass(frozen=True)
+class Compute:
+    """One instruction of a kernel: a region of its output, the channels it sums, the block shape of the array.
+
+    y, x, c are half-open ranges of the kernel's iteration space; `block` is (rows, pixels, channels).
+    """
+
+    kernel: str
+    mnemonic: str
+    n: int
+    y: range
+    x: range
+    c: range
+    k: range = range(1)
+    block: tuple[int, int, int] = (1, 1, 8)
+
+    @property
+    def queue(self) -> Queue:
+        """The queue of the instruction."""
+        return BY_MNEMONIC[self.mnemonic].queue
+
+
+Task = Load | Compute
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Kernels, buffers and tasks in program order. Storages without a buffer of their own do not exist."""
+
+    kernels: Mapping[str, Kernel]
+    buffers: tuple[Buffer, ...]
+    tasks: tuple[Task, ...]
+
+    @cached_property
+    def buffer(self) -> dict[str, Buffer]:
+        """Buffers by name."""
+        return {buffer.name: buffer for buffer in self.buffers}
+
+    @cached_property
+    def _parts(self) -> dict[str, list[tuple[int, int, str, int]]]:
+        found: dict[str, list[tuple[int, int, str, int]]] = {}
+        for buffer in self.buffers:
+            offset = 0
+            for part in buffer.parts:
+                found.setdefault(part.kernel, []).append((part.start, part.stop, buffer.name, offset))
+                offset += part.stop - part.start
+        return found
+
+    def locate(self, kernel: str, start: int, stop: int) -> tuple[str, int]:
+        """Parameters buffer and byte offset that hold bytes [start, stop) of the kernel's parameters."""
+        for low, high, name, offset in self._parts.get(kernel, ()):
+            if low <= start and stop <= high:
+                return name, offset + start - low
+        raise InvalidGraph(
+            f"no buffer holds parameter bytes {start}..{stop} of {kernel} in one piece", node=kernel, stage="schedule"
+        )
+
+
+def weight_bytes(kernel: Kernel, task: Compute) -> tuple[int, int]:
+    """Bytes [start, stop) of the kernel's parameters that hold the weights of the task's channels."""
+    per_channel, head = kernel.parameters.weight_channel_bytes, kernel.parameters.head_bytes
+    return head + task.c.start * per_channel, head + task.c.stop * per_channel

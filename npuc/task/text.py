@@ -1,0 +1,197 @@
+"""The text form of a plan: what `--emit-schedule` writes, `--schedule` reads and a lock file keeps.
+
+    npuc-schedule 1
+    sram peak=51840 bound=51840 status=optimal
+    buffer "conv1.out" activation bytes=16384 ring=0 at=0
+    buffer "p0" parameters bytes=592 ring=0 at=16384
+      part "conv1" 0:592
+    load "p0" 0:592
+    compute "conv1" mac.conv n=0 y=0:32 x=0:32 c=0:16 k=0:3 block=4x32x16
+
+A schedule may be edited by hand; whatever would be out of bounds or leave an output element uncomputed is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from npuc.errors import DoesNotFit
+from npuc.lower.kernel import Kernel
+from npuc.task.task import Buffer, BufferKind, Compute, Load, Part, Plan, Task
+
+HEADER = "npuc-schedule 1"
+KINDS: dict[str, BufferKind] = {"activation": "activation", "parameters": "parameters"}
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\S+')
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A plan with its allocation certificate: peak, proven bound (bytes) and status."""
+
+    plan: Plan
+    peak_bytes: int
+    bound_bytes: int
+    status: str
+
+
+def format_plan(scheduled: Scheduled) -> str:
+    """Text of a placed plan; `parse_plan` reads it back."""
+    lines = [HEADER, f"sram peak={scheduled.peak_bytes} bound={scheduled.bound_bytes} status={scheduled.status}"]
+    for buffer in scheduled.plan.buffers:
+        lines.append(
+            f"buffer {json.dumps(buffer.name)} {buffer.kind} bytes={buffer.n_bytes} ring={buffer.ring_rows} "
+            f"at={buffer.address}"
+        )
+        lines += [f"  part {json.dumps(part.kernel)} {part.start}:{part.stop}" for part in buffer.parts]
+    lines += [_format_task(task) for task in scheduled.plan.tasks]
+    return "\n".join(lines) + "\n"
+
+
+def _format_task(task: Task) -> str:
+    if isinstance(task, Load):
+        return f"load {json.dumps(task.buffer)} {task.start}:{task.stop}"
+    spans = " ".join(
+        f"{axis}={span.start}:{span.stop}"
+        for axis, span in (("y", task.y), ("x", task.x), ("c", task.c), ("k", task.k))
+    )
+    return (
+        f"compute {json.dumps(task.kernel)} {task.mnemonic} n={task.n} {spans} block={'x'.join(map(str, task.block))}"
+    )
+
+
+def parse_plan(text: str, kernels: Sequence[Kernel]) -> Scheduled:
+    """The plan that `text` describes for these kernels; DoesNotFit names the line that cannot be right."""
+    lines = list(_lines(text))
+    if not lines or lines[0][1] != HEADER.split():
+        raise _fail(1, f"expected the header {HEADER!r}")
+    by_name = {kernel.node: kernel for kernel in kernels}
+    buffers: list[Buffer] = []
+    tasks: list[Task] = []
+    certificate = {"peak": "0", "bound": "0", "status": "feasible"}
+    for number, words in lines[1:]:
+        try:
+            match words[0]:
+                case "sram":
+                    certificate |= _pairs(words[1:])
+                case "buffer":
+                    buffers.append(_buffer(words))
+                case "part":
+                    buffers[-1] = replace(buffers[-1], parts=(*buffers[-1].parts, _part(words, by_name)))
+                case "load":
+                    tasks.append(_load(words, buffers))
+                case "compute":
+                    tasks.append(_compute(words, by_name))
+                case _:
+                    raise ValueError(f"unknown line kind {words[0]!r}")
+        except (ValueError, KeyError, IndexError) as error:
+            raise _fail(number, str(error)) from error
+    plan = Plan(by_name, tuple(buffers), tuple(tasks))
+    _check_buffers(plan)
+    _check_coverage(plan)
+    return Scheduled(plan, int(certificate["peak"]), int(certificate["bound"]), certificate["status"])
+
+
+def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        words = _TOKEN.findall(line)
+        if words and not words[0].startswith("#"):
+            yield number, words
+
+
+def _fail(number: int, message: str) -> DoesNotFit:
+    return DoesNotFit(
+        f"schedule line {number}: {message}", stage="schedule", hint="write a fresh schedule with --emit-schedule"
+    )
+
+
+def _pairs(words: Sequence[str]) -> dict[str, str]:
+    return dict(word.split("=", 1) for word in words)
+
+
+def _span(text: str, limit: int, what: str) -> range:
+    start, _, stop = text.partition(":")
+    span = range(int(start), int(stop))
+    if not span or span.start < 0 or span.stop > limit:
+        raise ValueError(f"{what} {text} is empty or leaves 0:{limit}")
+    return span
+
+
+def _buffer(words: Sequence[str]) -> Buffer:
+    pairs = _pairs(words[3:])
+    return Buffer(
+        json.loads(words[1]), KINDS[words[2]], int(pairs["bytes"]), int(pairs["ring"]), address=int(pairs["at"])
+    )
+
+
+def _part(words: Sequence[str], kernels: Mapping[str, Kernel]) -> Part:
+    kernel = kernels[json.loads(words[1])]
+    span = _span(words[2], kernel.parameters.n_bytes, "part")
+    return Part(kernel.node, span.start, span.stop)
+
+
+def _load(words: Sequence[str], buffers: Sequence[Buffer]) -> Load:
+    name = json.loads(words[1])
+    buffer = next((buffer for buffer in buffers if buffer.name == name), None)
+    if buffer is None or not buffer.parts:
+        raise ValueError(f"{name!r} is no parameters buffer")
+    span = _span(words[2], buffer.n_bytes, "load")
+    return Load(name, span.start, span.stop)
+
+
+def _compute(words: Sequence[str], kernels: Mapping[str, Kernel]) -> Compute:
+    kernel = kernels[json.loads(words[1])]
+    if words[2] != kernel.mnemonic:
+        raise ValueError(f"{kernel.node} runs {kernel.mnemonic}, not {words[2]}")
+    pairs = _pairs(words[3:])
+    n, h, w, c = kernel.space
+    batch = int(pairs["n"])
+    if not 0 <= batch < n:
+        raise ValueError(f"n {batch} leaves 0:{n}")
+    rows, pixels, channels = (int(part) for part in pairs["block"].split("x"))
+    return Compute(
+        kernel.node,
+        kernel.mnemonic,
+        batch,
+        _span(pairs["y"], h, "y"),
+        _span(pairs["x"], w, "x"),
+        _span(pairs["c"], c, "c"),
+        _span(pairs["k"], 1 << 16, "k"),
+        (rows, pixels, channels),
+    )
+
+
+def _check_buffers(plan: Plan) -> None:
+    for buffer in plan.buffers:
+        held = sum(part.stop - part.start for part in buffer.parts)
+        if buffer.address is None or buffer.address < 0 or buffer.n_bytes < held:
+            raise DoesNotFit(
+                f"buffer {buffer.name}: address {buffer.address}, {buffer.n_bytes} bytes for parts of {held}",
+                stage="schedule",
+                hint="write a fresh schedule with --emit-schedule",
+            )
+
+
+def _check_coverage(plan: Plan) -> None:
+    """Every output element of every kernel is computed exactly once: volumes add up and no two boxes meet."""
+    boxes: dict[str, list[Compute]] = {name: [] for name in plan.kernels}
+    for task in plan.tasks:
+        if isinstance(task, Compute):
+            boxes[task.kernel].append(task)
+    for name, tasks in boxes.items():
+        n, h, w, c = plan.kernels[name].space
+        volume = sum(len(task.y) * len(task.x) * len(task.c) for task in tasks)
+        if volume != n * h * w * c or any(_meet(a, b) for i, a in enumerate(tasks) for b in tasks[i + 1 :]):
+            raise DoesNotFit(
+                f"{name}: its tasks compute {volume} elements or some twice, its output has {n * h * w * c}",
+                node=name,
+                stage="schedule",
+                hint="cover every output element once",
+            )
+
+
+def _meet(a: Compute, b: Compute) -> bool:
+    pairs = ((a.y, b.y), (a.x, b.x), (a.c, b.c))
+    return a.n == b.n and all(p.start < q.stop and q.start < p.stop for p, q in pairs)
