@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from npuc.graph.graph import Graph, Node, type_of_array
+from npuc.graph.rewrite import derived
 from npuc.graph.types import Array, TensorType
 from npuc.ops.onnx_rule import Refusal
 from npuc.ops.op import Op
@@ -74,9 +75,10 @@ class GraphBuilder:
             else:
                 self._alias(value, output, names)
         prefix = next(filter(None, outputs), name)
+        kinds = {value: op.kind for op, _, produced in self._pending for value in produced}
         for value in self._temporaries:
             if value not in names:
-                names[value] = self.unique(f"{prefix}/{len(names)}")
+                names[value] = self.unique(derived(prefix, kinds.get(value, "constant")))
             self._rename(value, names[value])
         for op, inputs, produced in self._pending:
             node_name = self._unique_node(name)

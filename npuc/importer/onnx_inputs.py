@@ -64,8 +64,8 @@ def bind_symbols(declared: Mapping[str, list[Dimension] | None], shapes: Mapping
             raise UsageError(f"--shape {name}={join(shape)}: every dimension must be at least 1")
         if dims is None:
             continue
-        fits = len(dims) == len(shape) and all(not isinstance(d, int) or d == s for d, s in zip(dims, shape, strict=True))
-        if not fits:
+        fixed = [size if dim is None or isinstance(dim, str) else dim for dim, size in zip(dims, shape, strict=False)]
+        if len(dims) != len(shape) or fixed != list(shape):
             raise UsageError(f"--shape {name}={join(shape)} contradicts the model, which declares "
                              f"[{', '.join('?' if dim is None else str(dim) for dim in dims)}]")
         for dim, size in zip(dims, shape, strict=True):

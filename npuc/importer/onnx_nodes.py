@@ -100,7 +100,7 @@ class Walker:
     def require_known(self, node: onnx.NodeProto) -> None:
         """Raise Refusal for an operator without import rule."""
         if node.op_type not in IMPORT_RULES and node.op_type not in ("If", "Loop"):
-            raise Refusal(f"operator {node.op_type} is not supported", "replace it with operators that `npuc ops` lists")
+            raise Refusal(f"operator {node.op_type} is not supported", "choose from the operators in `npuc ops`")
 
     def body_runner(self, label: str, scope: Scope) -> Callable[[onnx.GraphProto, dict[str, str]], list[str]]:
         """How a control operator imports a subgraph: what it refuses is collected here as well."""

@@ -23,7 +23,7 @@ def tensor_array(tensor: onnx.TensorProto) -> Array:
     try:
         array = np.asarray(numpy_helper.to_array(tensor))
     except (ValueError, TypeError, KeyError, OverflowError) as error:
-        raise ImportFailure(f"{name}: tensor contents do not fit its type and dimensions {list(tensor.dims)}") from error
+        raise ImportFailure(f"{name}: contents do not fit the type and dimensions {list(tensor.dims)}") from error
     if array.dtype.kind in "OSU":
         raise ImportFailure(f"{name}: string tensors are not supported")
     if array.dtype.kind not in "iub" and array.dtype != np.float32:
@@ -52,14 +52,15 @@ def tensors_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 def external_bytes(tensor: onnx.TensorProto, folder: Path) -> bytes:
     """Raw bytes of one external tensor; raises ImportFailure for a path outside `folder` and for a short file."""
-    entry = {item.key: item.value for item in tensor.external_data}
+    entry: dict[str, str] = {item.key: item.value for item in tensor.external_data}
     location = entry.get("location", "")
-    path = (folder / location).resolve()
+    path: Path = (folder / location).resolve()
     if not location or not path.is_relative_to(folder.resolve()):
         raise ImportFailure(f"{tensor.name}: external data at {location!r} lies outside the model's folder",
                             hint="keep the data beside the model and use relative paths")
     if not path.is_file():
-        raise ImportFailure(f"{tensor.name}: external data file {location!r} is missing", hint="copy it beside the model")
+        raise ImportFailure(f"{tensor.name}: external data file {location!r} is missing",
+                            hint="copy it beside the model")
     try:
         offset, length = int(entry.get("offset", 0)), int(entry.get("length", -1))
     except ValueError as error:
@@ -71,4 +72,4 @@ def external_bytes(tensor: onnx.TensorProto, folder: Path) -> bytes:
                             f"which has {path.stat().st_size}")
     with path.open("rb") as file:
         file.seek(offset)
-        return file.read(length)
+        return bytes(file.read(length))

@@ -91,4 +91,4 @@ def import_range(node: OnnxNode) -> str:
     if not delta:
         raise Refusal("delta is 0")
     require_size((max(0, int(np.ceil((float(limit) - float(start)) / float(delta)))),))
-    return node.literal(np.arange(start, limit, delta, dtype=start.dtype))
+    return node.literal(np.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype))

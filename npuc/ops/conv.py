@@ -59,7 +59,7 @@ def import_conv(node: OnnxNode) -> str:
     """Weights and bias are constants; a 1-D convolution becomes one row of a 2-D convolution."""
     weight = node.constant(1, "weight")
     if weight.ndim not in (3, 4) or weight.ndim != len(node.shape()):
-        raise Refusal(f"{weight.ndim - 2}-D convolution of a tensor of rank {len(node.shape())}, allowed are 1-D and 2-D")
+        raise Refusal(f"weights {list(weight.shape)} on an input of rank {len(node.shape())}, allowed are 1-D and 2-D")
     kernel = weight.shape[2:]
     if (declared := node.integers("kernel_shape")) not in (None, kernel):
         raise Refusal(f"kernel_shape {declared} differs from the weights {list(weight.shape)}")

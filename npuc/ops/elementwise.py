@@ -178,7 +178,7 @@ def export_relu(op: Relu, export: OnnxExport) -> None:
 @to_onnx(Clip)
 def export_clip(op: Clip, export: OnnxExport) -> None:
     """One Clip; infinite bounds are left out."""
-    low, high = (export.constant(np.float32(b)) if np.isfinite(b) else "" for b in (op.low, op.high))
+    low, high = (export.constant(np.array(b, np.float32)) if np.isfinite(b) else "" for b in (op.low, op.high))
     export.node("Clip", (*export.inputs, low, high), export.outputs)
 
 

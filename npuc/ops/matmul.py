@@ -118,7 +118,7 @@ def add_rest(node: OnnxNode, product: str, beta: float) -> str:
 
 def scaled(node: OnnxNode, x: str, factor: float) -> str:
     """factor * x, which is x itself for 1."""
-    return x if factor == 1.0 else node.emit(Mul(), x, node.literal(np.float32(factor)))
+    return x if factor == 1.0 else node.emit(Mul(), x, node.literal(np.array(factor, np.float32)))
 
 
 @to_onnx(MatMul)

@@ -24,7 +24,7 @@ class BatchNorm(Op):
         require_float(*inputs)
         x, *parameters = (value.shape for value in inputs)
         if len(x) != 4 or any(shape != x[1:2] for shape in parameters):
-            raise ValueError(f"batch normalization of {list(x)} with parameters {[list(shape) for shape in parameters]}")
+            raise ValueError(f"batch normalization of {list(x)} with parameters {parameters}")
         return (TensorType("float32", x),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:

@@ -32,7 +32,7 @@ NEAREST: dict[str, Callable[[Array], Array]] = {
 
 def nearest_indices(n: int, m: int, scale: float, mode: str, rounding: str) -> list[int]:
     """Source index of each of m results, from n sources; float32 arithmetic, as the runtimes use."""
-    places = COORDINATES[mode](np.arange(m, dtype=np.float32), np.float32(scale), n, m)
+    places = COORDINATES[mode](np.arange(m, dtype=np.float32), float(np.float32(scale)), n, m)
     return [int(index) for index in np.clip(NEAREST[rounding](places), 0, n - 1)]
 
 

@@ -183,4 +183,4 @@ def export_concat(op: Concat, export: OnnxExport) -> None:
 def export_pad(op: Pad, export: OnnxExport) -> None:
     """One Pad of constant mode."""
     pads = export.constant(np.array((*op.before, *op.after), np.int64))
-    export.node("Pad", (*export.inputs, pads, export.constant(np.float32(op.value))), export.outputs)
+    export.node("Pad", (*export.inputs, pads, export.constant(np.array(op.value, np.float32))), export.outputs)

@@ -22,7 +22,7 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x)), without overflow for either sign."""
     small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1, small) / (1 + small)
+    return np.asarray(np.where(x >= 0, 1, small) / (1 + small))
 
 
 def erf(x: Array) -> Array:
@@ -120,7 +120,7 @@ def export_unary(op: Unary, export: OnnxExport) -> None:
     """One node; an exponent is an input in ONNX."""
     function = FUNCTIONS[op.function]
     if op.function == "pow":
-        exponent = export.constant(np.float32(op.parameters[0]))
+        exponent = export.constant(np.array(op.parameters[0], np.float32))
         export.node("Pow", (*export.inputs, exponent), export.outputs)
         return
     attributes: dict[str, float | str] = {

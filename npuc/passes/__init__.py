@@ -1,0 +1,43 @@
+"""Graph passes: float graph to float graph of the same meaning. The structure passes also run on integer graphs."""
+
+from npuc.passes.common_subexpressions import common_subexpressions
+from npuc.passes.eliminate_dead_code import eliminate_dead_code
+from npuc.passes.flatten_into_conv import flatten_into_conv
+from npuc.passes.fold_affine_into_conv import fold_affine_into_conv
+from npuc.passes.fold_batch_norm import fold_batch_norm, lower_batch_norm
+from npuc.passes.fold_pad import fold_pad_into_window
+from npuc.passes.merge_views import merge_views
+from npuc.passes.remove_identity import remove_identity
+from npuc.passes.restore_names import restore_names
+from npuc.passes.rule import Pass, run_passes
+from npuc.passes.share_constants import share_constants
+from npuc.passes.sink_views import sink_view_below_binary, sink_view_below_unary
+
+__all__ = ["GRAPH_PASSES", "STRUCTURE_PASSES", "run_passes"]
+
+STRUCTURE_PASSES: tuple[Pass, ...] = (
+    eliminate_dead_code,
+    remove_identity,
+    merge_views,
+    share_constants,
+    common_subexpressions,
+)
+
+GRAPH_PASSES: tuple[Pass, ...] = (
+    eliminate_dead_code,
+    remove_identity,
+    share_constants,
+    common_subexpressions,
+    fold_batch_norm,
+    fold_affine_into_conv,
+    lower_batch_norm,
+    fold_affine_into_conv,
+    fold_pad_into_window,
+    sink_view_below_unary,
+    sink_view_below_binary,
+    fold_affine_into_conv,
+    merge_views,
+    flatten_into_conv,
+    *STRUCTURE_PASSES,
+    restore_names,
+)
