@@ -5,7 +5,7 @@ from __future__ import annotations
 from npuc.errors import ImportFailure, UnsupportedOp
 from npuc.graph.graph import Graph
 from npuc.importer.tflite_builder import TfliteBuilder
-from npuc.importer.tflite_model import STAGE, TfliteOperator, read_tflite
+from npuc.importer.tflite_model import STAGE, TfliteModel, TfliteOperator, read_tflite
 from npuc.importer.tflite_rules import RULES
 from npuc.importer.tflite_site import Site, Unsupported
 
@@ -15,7 +15,12 @@ def import_tflite(data: bytes, name: str) -> Graph:
 
     ImportFailure: the file is malformed. UnsupportedOp: lists every operator that cannot be imported, with the reason.
     """
-    builder = TfliteBuilder(read_tflite(data), name)
+    return build_graph(read_tflite(data), name)
+
+
+def build_graph(model: TfliteModel, name: str) -> Graph:
+    """Graph of a model that was read; raises as `import_tflite`."""
+    builder = TfliteBuilder(model, name)
     refusals = []
     for operator in builder.model.operators:
         refusal = _import_operator(builder, operator)

@@ -25,7 +25,7 @@ Rule = Callable[[Site], None]
 def import_conv(site: Site) -> None:
     """Weights [oc,kh,kw,ic/groups]."""
     weights = _weights(site, 4).transpose(0, 3, 1, 2)
-    depth, channels = weights.shape[1], site.input(0).shape[-1]
+    depth, channels = weights.shape[1], site.image.shape[3]
     if depth < 1 or channels % depth:
         raise ValueError(f"weights for {depth} input channels on {channels}")
     _emit_conv(site, weights, channels // depth)
@@ -36,15 +36,15 @@ def import_depthwise(site: Site) -> None:
     weights = _weights(site, 4)
     if weights.shape[0] != 1:
         raise ValueError(f"depthwise weights {list(weights.shape)}, need 1 in front")
-    _emit_conv(site, weights.transpose(3, 0, 1, 2), site.input(0).shape[-1])
+    _emit_conv(site, weights.transpose(3, 0, 1, 2), site.image.shape[3])
 
 
 def _emit_conv(site: Site, weights: Array, groups: int) -> None:
     kernel = (weights.shape[2], weights.shape[3])
     window = site.window(kernel, (site.size("DilationHFactor"), site.size("DilationWFactor")))
-    scale, output = site.quant(site.input(0)).scale, site.quant(site.output).scale
+    scale, output = site.quant(site.image).scale, site.quant(site.output).scale
     factors = [scale * weight / output for weight in site.input(1).scales]
-    _emit_qconv(site, site.builder.logical(site.input(0)), weights, window, groups, factors, is_plain=False)
+    _emit_qconv(site, site.builder.logical(site.image), weights, window, groups, factors, is_plain=False)
 
 
 def import_fully_connected(site: Site) -> None:

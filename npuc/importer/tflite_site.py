@@ -46,10 +46,20 @@ class Site:
             raise ValueError(f"{len(self.operator.outputs)} outputs, need 1")
         return self.builder.model.tensors[self.operator.outputs[0]]
 
+    @property
+    def image(self) -> TfliteTensor:
+        """Input 0, which must be [n,h,w,c]."""
+        tensor = self.input(0)
+        if len(tensor.shape) != 4:
+            raise ValueError(f"input has rank {len(tensor.shape)}, need 4")
+        return tensor
+
     def quant(self, tensor: TfliteTensor) -> QuantParams:
         """Quantization of an int8 activation."""
         if tensor.dtype != "INT8":
             raise Unsupported(f"{tensor.name} is {tensor.dtype}, only INT8 activations are supported")
+        if min(tensor.shape, default=1) < 1:
+            raise ValueError(f"{tensor.name} is empty: {list(tensor.shape)}")
         quant = quant_of(tensor)
         if quant is None:
             raise ValueError(f"{tensor.name} has {len(tensor.scales)} scales, need one above 0")
@@ -110,13 +120,10 @@ class Site:
 
     def window(self, kernel: tuple[int, int], dilation: tuple[int, int] = (1, 1)) -> Window:
         """Window on the rows and columns of input 0 [n,h,w,c] with TFLite's SAME or VALID padding."""
-        shape = self.input(0).shape
-        if len(shape) != 4:
-            raise ValueError(f"input has rank {len(shape)}, need 4")
         stride = self.size("StrideH"), self.size("StrideW")
         is_same = self.option("Padding") == 0
         pads = [same_pads(*sizes) if is_same else (0, 0)
-                for sizes in zip(shape[1:3], kernel, stride, dilation, strict=True)]  # fmt: skip
+                for sizes in zip(self.image.shape[1:3], kernel, stride, dilation, strict=True)]  # fmt: skip
         return Window(kernel, stride, dilation, (pads[0][0], pads[1][0], pads[0][1], pads[1][1]))
 
 

@@ -53,7 +53,8 @@ def test_inputs_and_outputs_keep_the_order_and_names_of_the_file() -> None:
 def test_every_unsupported_operator_is_in_one_report() -> None:
     with pytest.raises(UnsupportedOp) as failure:
         import_tflite(load("mcunet_vww"), "mcunet")
-    assert re.findall(r"([A-Z_]+#\d+): ", failure.value.message) == ["QUANTIZE#0", "MEAN#59", "MEAN#60", "DEQUANTIZE#62"]
+    found = re.findall(r"([A-Z_]+#\d+): ", failure.value.message)
+    assert found == ["QUANTIZE#0", "MEAN#59", "MEAN#60", "DEQUANTIZE#62"]
     assert "4 of 63 operators" in failure.value.message
     with pytest.raises(UnsupportedOp, match="CONV_2D#0: weights are UINT8"):
         import_tflite(load("mbv1_025_128_u8"), "uint8")
