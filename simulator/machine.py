@@ -9,7 +9,7 @@ import numpy as np
 from isa.container import IoEntry
 from simulator.errors import SimulatorFault, Site, instruction_site
 from simulator.execute import BINDERS, Binding, Step, Workspace
-from simulator.memory import Array, Memories
+from simulator.memory import Array, Memories, Pattern
 from simulator.program import Program
 
 
@@ -67,7 +67,7 @@ class Machine:
         site = Site(f"{'input' if entry.direction == 'in' else 'output'} {entry.name}")
         kind = np.dtype(entry.dtype).newbyteorder("<")
         strides = np.cumprod([kind.itemsize, *entry.shape[:0:-1]])[::-1].tolist() if entry.shape else []
-        return bind(site, entry.address, entry.shape, strides, kind)
+        return bind(site, Pattern(entry.address, entry.shape, tuple(strides), kind))
 
     def _bind(self, strict: bool, layers: Mapping[int, str]) -> list[Step]:
         program, workspace, steps = self.program, Workspace(), []

@@ -7,8 +7,7 @@ order, and cost nothing when the program runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,26 @@ from simulator.errors import Site
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
+
+_BYTE = np.dtype(np.uint8)
+
+
+class Pattern(NamedTuple):
+    """Elements at `address` + index x `strides` (bytes), for every index of `shape`."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any] = _BYTE
+
+    @property
+    def reach_bytes(self) -> int:
+        """Bytes from the first to behind the last one."""
+        return sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)) + self.dtype.itemsize
+
+    def view(self, array: Array, offset: int) -> Array:
+        """The elements, the first of them at byte `offset` of `array`."""
+        return np.ndarray(self.shape, self.dtype, array, offset, self.strides)
 
 
 class Memories:
@@ -29,85 +48,66 @@ class Memories:
             Memory.SRAM: np.zeros(sram_bytes, np.uint8),
             Memory.DRAM: np.zeros(dram_bytes, np.uint8),
         }
-        self._extent = dict.fromkeys(Memory, 0)
         self._written = {m: np.zeros(len(self.arrays[m]), np.bool_) for m in (Memory.SRAM, Memory.DRAM)}
+        self._extent = dict.fromkeys(self._written, 0)
 
     def clear(self) -> None:
         """Zero all bytes of sram and dram that bound writes reach."""
         for memory, extent in self._extent.items():
-            if extent:
-                self.arrays[memory][:extent] = 0
+            self.arrays[memory][:extent] = 0
 
-    def read_view(
-        self, site: Site, address: int, shape: Sequence[int], strides: Sequence[int], dtype: npt.DTypeLike = np.uint8
-    ) -> Array:
-        """Bind a read of elements at `address` + index x `strides` (bytes)."""
-        memory, view, covered = self._bind(site, "reads", address, shape, strides, dtype)
-        if covered is not None and not covered.all():
-            byte = _byte_at(address, int(np.argmin(covered)), covered)
-            raise site.fault(
-                f"reads byte {split_address(byte)[1]:#x} of {memory.name.lower()}, which nothing has written",
-                "load it first, or order the instruction after the one that writes it",
-            )
+    def read_view(self, site: Site, pattern: Pattern) -> Array:
+        """Bind a read."""
+        memory, offset = self._locate(site, "reads", pattern)
+        if memory in self._written:
+            known = self._flags(pattern, memory, offset)
+            if not known.all():
+                index = np.unravel_index(int(np.argmin(known)), known.shape)
+                byte = offset + sum(int(i) * stride for i, stride in zip(index, known.strides, strict=True))
+                raise site.fault(
+                    f"reads byte {byte:#x} of {memory.name.lower()}, which nothing has written",
+                    "load it first, or order the instruction after the one that writes it",
+                )
+        view = pattern.view(self.arrays[memory], offset)
         view.flags.writeable = False
         return view
 
-    def write_view(
-        self, site: Site, address: int, shape: Sequence[int], strides: Sequence[int], dtype: npt.DTypeLike = np.uint8
-    ) -> Array:
-        """Bind a write of elements at `address` + index x `strides` (bytes); marks the bytes as written."""
-        view, covered = self._bind_write(site, address, shape, strides, dtype)
-        covered[...] = True
-        return view
+    def write_view(self, site: Site, pattern: Pattern) -> Array:
+        """Bind a write; marks the bytes as written."""
+        memory, offset = self._locate_write(site, pattern)
+        self._flags(pattern, memory, offset)[...] = True
+        return pattern.view(self.arrays[memory], offset)
 
-    def copy_views(
-        self, site: Site, source: int, destination: int, shape: Sequence[int], strides: Sequence[Sequence[int]]
-    ) -> tuple[Array, Array]:
-        """Bind a copy of bytes; strides are (source, destination). A copy of unwritten bytes counts as unwritten."""
-        _, read, known = self._bind(site, "reads", source, shape, strides[0], np.uint8)
-        write, covered = self._bind_write(site, destination, shape, strides[1], np.uint8)
-        covered[...] = True if known is None else known
-        return read, write
+    def copy_views(self, site: Site, source: Pattern, destination: Pattern) -> tuple[Array, Array]:
+        """Bind a copy of bytes; copies of bytes that nothing has written count as not written."""
+        memory, offset = self._locate(site, "reads", source)
+        target, target_offset = self._locate_write(site, destination)
+        known = self._flags(source, memory, offset) if memory in self._written else True
+        self._flags(destination, target, target_offset)[...] = known
+        return source.view(self.arrays[memory], offset), destination.view(self.arrays[target], target_offset)
 
-    def _bind_write(
-        self, site: Site, address: int, shape: Sequence[int], strides: Sequence[int], dtype: npt.DTypeLike
-    ) -> tuple[Array, Array]:
-        memory, view, covered = self._bind(site, "writes", address, shape, strides, dtype)
-        if covered is None:
-            raise site.fault(f"writes address {address:#010x}, which is read-only flash")
-        self._extent[memory] = max(self._extent[memory], split_address(address)[1] + _reach(shape, strides, view))
-        return view, covered
+    def _flags(self, pattern: Pattern, memory: Memory, offset: int) -> Array:
+        """The written flags of the pattern's bytes; the last axis is that of the bytes of an element."""
+        n_bytes = pattern.dtype.itemsize
+        flags = Pattern(0, (*pattern.shape, n_bytes), (*pattern.strides, 1), np.dtype(np.bool_))
+        return flags.view(self._written[memory], offset)
 
-    def _bind(
-        self, site: Site, verb: str, address: int, shape: Sequence[int], strides: Sequence[int], dtype: npt.DTypeLike
-    ) -> tuple[Memory, Array, Array | None]:
-        """Memory, view, and the written flags of the view's bytes with one more axis for the bytes of an element."""
-        kind = np.dtype(dtype)
+    def _locate_write(self, site: Site, pattern: Pattern) -> tuple[Memory, int]:
+        memory, offset = self._locate(site, "writes", pattern)
+        if memory is Memory.FLASH:
+            raise site.fault(f"writes address {pattern.address:#010x}, which is read-only flash")
+        self._extent[memory] = max(self._extent[memory], offset + pattern.reach_bytes)
+        return memory, offset
+
+    def _locate(self, site: Site, verb: str, pattern: Pattern) -> tuple[Memory, int]:
         try:
-            memory, offset = split_address(address)
+            memory, offset = split_address(pattern.address)
         except ValueError:
-            raise site.fault(f"{verb} address {address:#010x}, whose memory does not exist") from None
-        array = self.arrays[memory]
-        end = offset + _reach(shape, strides, kind)
-        if end > len(array):
+            raise site.fault(f"{verb} address {pattern.address:#010x}, whose memory does not exist") from None
+        end, limit = offset + pattern.reach_bytes, len(self.arrays[memory])
+        if end > limit:
             raise site.fault(
-                f"{verb} bytes {offset:#x}..{end - 1:#x} of {memory.name.lower()}, limit {len(array):#x}",
-                f"give it at least {end} bytes" if memory is not Memory.FLASH else "the program file is incomplete",
+                f"{verb} bytes {offset:#x}..{end - 1:#x} of {memory.name.lower()}, limit {limit:#x}",
+                f"give it at least {end} bytes" if memory is not Memory.FLASH else "keep the access in the program",
             )
-        view: Array = np.ndarray(tuple(shape), kind, array, offset, tuple(strides))
-        flags = self._written.get(memory)
-        if flags is None:
-            return memory, view, None
-        covered: Array = np.ndarray((*shape, kind.itemsize), np.bool_, flags, offset, (*strides, 1))
-        return memory, view, covered
-
-
-def _reach(shape: Sequence[int], strides: Sequence[int], element: Array | np.dtype[Any]) -> int:
-    """Bytes from the first to behind the last byte of a strided region."""
-    return sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)) + element.itemsize
-
-
-def _byte_at(address: int, first: int, covered: Array) -> int:
-    """Address of element number `first`, in C order, of the flags `covered`."""
-    index = np.unravel_index(first, covered.shape)
-    return address + sum(int(i) * stride for i, stride in zip(index, covered.strides, strict=True))
+        return memory, offset

@@ -14,7 +14,7 @@ import numpy as np
 
 from isa.descriptors import ElementType
 from simulator.errors import Site
-from simulator.memory import Array, Memories
+from simulator.memory import Array, Memories, Pattern
 
 DTYPES: dict[int, np.dtype[Any]] = {
     ElementType.INT8: np.dtype(np.int8),
@@ -145,7 +145,7 @@ class Access:
                 offset = run.offset + region.n * tensor.batch + at * run.row + region.x * run.pixel
                 shape = (n_rows, region.width, run.blocks, run.width)
                 strides = (run.row, run.pixel, tensor.block, tensor.bytes_each)
-                view = bind(site, tensor.base + offset, shape, strides, self.dtype)
+                view = bind(site, Pattern(tensor.base + offset, shape, strides, self.dtype))
                 rows = slice(y - region.y, y - region.y + n_rows)
                 channels = slice(run.first - region.c, run.first - region.c + run.blocks * run.width)
                 self._pieces.append(_Piece(rows, channels, view))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.errors import Site
-from simulator.memory import Array, Memories
+from simulator.memory import Array, Memories, Pattern
 from simulator.operand import Access, Operand, Region, operand
 
 MAX_ELEMENTS = 1 << 28
@@ -73,7 +73,7 @@ class Binding:
         dtype = self.operand("ofm").dtype
         if dtype.itemsize != 1:
             raise self.site.fault(f"looks up a table with {dtype} output, allowed: int8, uint8")
-        return self.memories.read_view(self.site, self.descriptor["table"], (256,), (1,), dtype)
+        return self.memories.read_view(self.site, Pattern(self.descriptor["table"], (256,), (1,), dtype))
 
     def check_elements(self, *shape: int) -> None:
         """Fault when an array of that shape has more elements than an instruction may touch."""

@@ -8,22 +8,21 @@ import numpy as np
 
 from isa.descriptors import Memory
 from simulator.execute.binding import Binder, Binding, Step
+from simulator.memory import Pattern
 
 OFF_CHIP = (Memory.FLASH, Memory.DRAM)
 ON_CHIP = (Memory.SRAM,)
 WRITABLE = (Memory.SRAM, Memory.DRAM)
 
 
-def _strides(binding: Binding, side: str) -> tuple[int, int, int, int]:
-    d = binding.descriptor
-    return d[f"{side}_3"], d[f"{side}_2"], d[f"{side}_1"], 1
-
-
-def _shape(binding: Binding) -> tuple[int, int, int, int]:
-    d = binding.descriptor
+def _pattern(binding: Binding, side: str, *, is_strided: bool) -> Pattern:
+    """The bytes at the `source` or `destination`."""
+    address, d = binding.values[side], binding.descriptor
+    if not is_strided:
+        return Pattern(address, (binding.values["length"],), (1,))
     shape = (d["size_3"], d["size_2"], d["size_1"], d["size_0"])
     binding.check_elements(*shape)
-    return shape
+    return Pattern(address, shape, (d[f"{side}_3"], d[f"{side}_2"], d[f"{side}_1"], 1))
 
 
 def _check_memory(binding: Binding, field: str, allowed: tuple[Memory, ...]) -> None:
@@ -35,23 +34,20 @@ def _check_memory(binding: Binding, field: str, allowed: tuple[Memory, ...]) -> 
 
 def _copy(sources: tuple[Memory, ...], destinations: tuple[Memory, ...], *, is_strided: bool) -> Binder:
     def bind(binding: Binding) -> Step:
-        v = binding.values
         _check_memory(binding, "source", sources)
         _check_memory(binding, "destination", destinations)
-        shape = _shape(binding) if is_strided else (v["length"],)
-        strides = [_strides(binding, side) if is_strided else (1,) for side in ("source", "destination")]
-        source, destination = binding.memories.copy_views(binding.site, v["source"], v["destination"], shape, strides)
+        patterns = (_pattern(binding, side, is_strided=is_strided) for side in ("source", "destination"))
+        source, destination = binding.memories.copy_views(binding.site, *patterns)
         return lambda: np.copyto(destination, source)
 
     return bind
 
 
 def _fill(binding: Binding) -> Step:
-    v = binding.values
     _check_memory(binding, "destination", WRITABLE)
-    shape, strides = _shape(binding), _strides(binding, "destination")
-    destination = binding.memories.write_view(binding.site, v["destination"], shape, strides)
-    return lambda: destination.fill(v["value"])
+    value = binding.values["value"]
+    destination = binding.memories.write_view(binding.site, _pattern(binding, "destination", is_strided=True))
+    return lambda: destination.fill(value)
 
 
 BINDERS: Mapping[str, Binder] = {

@@ -15,7 +15,7 @@ import numpy as np
 from simulator.execute.binding import Binder, Binding, Step
 from simulator.execute.output_stage import OutputStage
 from simulator.execute.window import Window
-from simulator.memory import Array
+from simulator.memory import Array, Pattern
 
 STRIP_ELEMENTS = 1 << 17
 """Elements of a strip's working set that the caches hold."""
@@ -59,7 +59,9 @@ def _weights(binding: Binding, products: int) -> Callable[[], Array]:
     """Bind the packed weights; the result is [products, output channels] float32 when called."""
     channels = binding.values["channels"]
     binding.check_elements(products, channels)
-    packed = binding.memories.read_view(binding.site, binding.values["weights"], (products * channels,), (1,), np.int8)
+    packed = binding.memories.read_view(
+        binding.site, Pattern(binding.values["weights"], (products * channels,), (1,), np.dtype(np.int8))
+    )
 
     def unpack() -> Array:
         matrix = binding.workspace.take("weights", (products, channels), np.float32)

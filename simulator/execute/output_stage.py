@@ -9,7 +9,7 @@ from isa.arithmetic import IntArray
 from isa.descriptors import SCALE, Memory, split_address
 from simulator.execute.binding import Binding
 from simulator.execute.constants import SHIFTS, addition, clamp
-from simulator.memory import Array
+from simulator.memory import Array, Pattern
 from simulator.operand import Region
 
 SCALE_DTYPE = np.dtype([("bias", "<i4"), ("multiplier", "<i4"), ("shift", "u1"), ("reserved", "u1")])
@@ -27,7 +27,7 @@ class OutputStage:
         self._double_round = bool(layer["double_round"])
         address = layer["scales"] + SCALE.length_bytes * region.c
         self._scales = binding.memories.read_view(
-            binding.site, address, (region.channels,), (SCALE.length_bytes,), SCALE_DTYPE
+            binding.site, Pattern(address, (region.channels,), (SCALE.length_bytes,), SCALE_DTYPE)
         )
         self._is_constant = split_address(address)[0] is Memory.FLASH
         if self._is_constant:
