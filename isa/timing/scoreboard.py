@@ -185,7 +185,7 @@ def _rows(work: Work, schedule: Schedule, target: Target) -> Ints:
     rows[:, engine.DRAIN] = work.drain_cycles * TICKS
     rows[:, engine.STREAM_END] = _ticks(np.cumsum(work.stream_bytes), flash_rate)
     rows[:, engine.DESCRIPTOR] = _ticks(work.descriptor_bytes, flash_rate)
-    rows[:, engine.AMOUNTS : engine.WAIT_QUEUE] = _amounts(work, target).reshape(len(work), -1)
+    rows[:, engine.AMOUNTS : engine.WAIT_QUEUE] = _amounts(work, target)
     rows[:, engine.WAIT_QUEUE : engine.WAIT_COUNT] = schedule.wait_queue
     rows[:, engine.WAIT_COUNT :] = schedule.wait_count
     return rows
@@ -216,7 +216,7 @@ def _state(schedule: Schedule, target: Target) -> Ints:
 
 
 def _amounts(work: Work, target: Target) -> Ints:
-    """Ticks [n, phase, resource] at the full rate of each resource."""
+    """Ticks [n, phase x resource] at the full rate of each resource."""
     n, board = len(work), target.board
     zero = np.zeros(n, np.int64)
     totals = [work.compute, work.output, work.read_words, work.write_words, work.flash_bytes, work.dram_bytes]
@@ -234,7 +234,7 @@ def _amounts(work: Work, target: Target) -> Ints:
         result[:, phase, engine.WRITE] = _ticks(write * WORD_BYTES, board.sram_write_bytes_per_cycle)
         result[:, phase, engine.FLASH] = _ticks(flash, board.flash_bytes_per_cycle)
         result[:, phase, engine.DRAM] = _ticks(dram, board.dram_bytes_per_cycle)
-    return result
+    return result.reshape(n, engine.PHASES * engine.RESOURCES)
 
 
 def _ticks(amount_bytes: Ints, bytes_per_cycle: int) -> Ints:
