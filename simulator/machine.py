@@ -10,14 +10,15 @@ from isa.container import IoEntry
 from simulator.errors import SimulatorFault, Site, instruction_site
 from simulator.execute import BINDERS, Binding, Step, Workspace
 from simulator.memory import Array, Memories, Pattern
-from simulator.program import Program
+from simulator.program import Program, check_order
 
 
 class Machine:
     """A program bound to memories of its own.
 
     Construction binds every instruction in program order: an access out of range, a read of bytes that nothing has
-    written and a constant that the machine cannot use are a SimulatorFault here, before anything runs. `strict` also
+    written, a constant that the machine cannot use and an instruction that waits for a later one are a SimulatorFault
+    here, before anything runs. `strict` also
     makes an accumulator that leaves 32 bits a fault; without it, it wraps. `layers` names the layer of an instruction
     in messages. Memories keep their contents from run to run.
     """
@@ -30,6 +31,7 @@ class Machine:
         strict: bool = False,
         layers: Mapping[int, str] | None = None,
     ) -> None:
+        check_order(program)
         board = program.target.board
         n_sram = board.sram_bytes if sram_bytes is None else sram_bytes
         self.program = program

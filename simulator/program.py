@@ -13,7 +13,7 @@ from isa.container import Container, read_container
 from isa.descriptors import DESCRIPTORS, Memory, split_address
 from isa.errors import IsaError
 from isa.fields import RecordSpec
-from isa.instructions import BY_MNEMONIC, BY_OPCODE, InstructionSpec
+from isa.instructions import BY_MNEMONIC, BY_OPCODE, InstructionSpec, Queue
 from isa.record import WORD_BYTES, decode_record
 from isa.target import Target
 from isa.target_file import TABLES, load_target, target_from_dict, target_names, target_to_dict
@@ -21,6 +21,9 @@ from simulator.errors import SimulatorFault, Site, instruction_site
 from simulator.memory import Bytes
 
 Column = npt.NDArray[np.int64]
+
+COUNTER_RANGE = 1 << 16
+"""Progress counters have 16 bits and are compared modulo this."""
 
 _LOAD = BY_MNEMONIC["desc.load"].opcode
 _RECORD_OF = np.array(
@@ -108,6 +111,23 @@ def _check(container: Container, code: DecodedProgram) -> None:
     ends = np.flatnonzero(code.opcode == BY_MNEMONIC["end"].opcode)
     if len(ends) != 1 or ends[0] != len(code) - 1:
         raise SimulatorFault(f"program of {len(code)} instructions has {len(ends)} end, allowed: one, at its end")
+
+
+def check_order(program: Program) -> None:
+    """SimulatorFault for an instruction that waits for one behind it: executing in program order would be wrong."""
+    code = program.code
+    for kind in ("wait", "more"):
+        queues, counts = getattr(code, f"{kind}_queue"), getattr(code, f"{kind}_count")
+        for queue in (Queue.DMA_IN, Queue.DMA_OUT, Queue.MAC, Queue.VEC):
+            is_queue = code.queue == queue
+            before = np.cumsum(is_queue) - is_queue
+            late = (queues == queue) & ((before[:, None] - counts) % COUNTER_RANGE >= COUNTER_RANGE // 2)
+            if late.any():
+                row, column = (int(i) for i in np.argwhere(late)[0])
+                raise _site(code, row).fault(
+                    f"waits for {queue.name.lower()} to retire {counts[row, column]}, {before[row]} stand before it",
+                    "place it behind the instruction that it waits for",
+                )
 
 
 def _replay(code: DecodedProgram, data: bytes) -> tuple[tuple[dict[str, int], ...], Column]:

@@ -13,7 +13,7 @@ from simulator.errors import Site
 from simulator.memory import Array, Memories, Pattern
 from simulator.operand import Access, Operand, Region, operand
 
-MAX_ELEMENTS = 1 << 28
+MAX_ELEMENTS = 1 << 26
 """Elements that one instruction may touch; zero strides would otherwise let a small program ask for any amount."""
 
 Step = Callable[[], None]

@@ -92,7 +92,7 @@ def test_output_that_nothing_writes_is_a_fault() -> None:
         ("vec.mean", {"shift_out": 31}, {}, "mean for more than one output pixel"),
         ("vec.softmax", {}, {"channels": 7}, "computes channels 0..6 of 8, allowed: all channels"),
         ("vec.maxpool", {"pad_top": 1}, {}, "pools a window that lies outside the input"),
-        ("vec.copy", {}, {"height": 1 << 16, "width": 1 << 16}, "65536 x 65536 x 8 elements, limit 268435456"),
+        ("vec.copy", {}, {"height": 1 << 16, "width": 1 << 16}, "65536 x 65536 x 8 elements, limit 67108864"),
     ],
 )
 def test_constants_the_machine_cannot_use_are_faults(mnemonic: str, changes: Fields, values: Fields, text: str) -> None:
@@ -152,6 +152,16 @@ def test_deadlock_names_the_heads_of_the_queues() -> None:
     program = load(assembly.container())
     with pytest.raises(SimulatorFault, match=re.escape("instruction 0 heads queue MAC and waits for VEC to retire 1")):
         timeline(program)
+
+
+def test_waiting_for_an_instruction_behind_it_is_a_fault() -> None:
+    assembly = Assembly()
+    copy = {"source": sram(0), "destination": sram(64), "length": 8}
+    assembly.add("dma.store", copy)
+    assembly.add("wait.mac", {"wait0_queue": Queue.DMA_OUT, "wait0_count": 2})
+    assembly.add("dma.store", copy)
+    message = fault(assembly.container([INPUT]))
+    assert message == "instruction 1 (wait.mac): waits for dma_out to retire 2, 1 stand before it"
 
 
 def test_wrong_inputs_are_faults() -> None:
