@@ -20,6 +20,8 @@ from npuc.layout.assign import assign_layouts
 from npuc.legalize import legalize
 from npuc.lock import Lock, check_lock, make_lock
 from npuc.lower import Kernel, lower
+from npuc.passes import GRAPH_PASSES, INTEGER_PASSES, run_passes
+from npuc.passes.rule import Misses
 from npuc.schedule import storages_of
 from npuc.task.text import format_plan, parse_plan
 
@@ -61,7 +63,6 @@ def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
 
         return import_tflite(path.read_bytes(), path.stem)
     from npuc.importer.onnx import import_onnx
-    from npuc.passes import GRAPH_PASSES, run_passes
 
     return run_passes(import_onnx(path, shapes), GRAPH_PASSES)
 
@@ -70,7 +71,8 @@ def compile_model(graph: Graph, table: QuantTable | None, options: Options) -> C
     """Program of a float graph with its quantization table, or of an integer graph without one."""
     target = options.target
     integer = _seen(options, "quantize", quantized(graph, table))
-    legal = _seen(options, "legalize", legalize(integer, target))
+    fused = run_passes(integer, INTEGER_PASSES, _listener(options))
+    legal = _seen(options, "legalize", legalize(fused, target))
     placed = _seen(options, "layout", assign_layouts(legal, target.architecture.channel_block))
     kernels = lower(placed, target)
     reference = graph_to_bytes(integer)
@@ -124,6 +126,13 @@ def _decide(graph: Graph, kernels: list[Kernel], reference: bytes, options: Opti
 def _lock(schedule: str, reference: bytes, options: Options) -> Lock:
     chosen = {"sram_bytes": options.sram_bytes, "optimize": options.optimize}
     return make_lock(schedule, reference, target_to_dict(options.target), chosen)
+
+
+def _listener(options: Options) -> Callable[[str, Graph, Misses], None]:
+    def listen(name: str, graph: Graph, misses: Misses) -> None:
+        _seen(options, name, graph)
+
+    return listen
 
 
 def _seen(options: Options, stage: str, graph: Graph) -> Graph:
