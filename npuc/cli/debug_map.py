@@ -1,0 +1,56 @@
+"""The debug map beside a program: names of layers, for listings, messages and profiles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from npuc.errors import ImportFailure
+
+MAX_FILE_BYTES = 1 << 28
+MAP_SCHEMA = "npuc.map/1"
+
+MapOption = Annotated[
+    Path | None,
+    typer.Option("--map", metavar="F.npu.map", help="Debug map; default: PROGRAM.map when it exists."),
+]
+
+DebugMap = Mapping[str, Any]
+
+
+def read_map(program: Path, given: Path | None) -> DebugMap:
+    """The map that was given, else the one beside the program, else an empty one."""
+    path = given or program.with_name(f"{program.name}.map")
+    if given is None and not path.exists():
+        return {"instructions": []}
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise ImportFailure(f"{path}: debug map has more than {MAX_FILE_BYTES} bytes")
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict) or document.get("schema") != MAP_SCHEMA or not _has_rows(document):
+        raise ImportFailure(f"{path}: not a debug map of schema {MAP_SCHEMA}", hint="compile the program again")
+    return document
+
+
+def layer_names(document: DebugMap) -> dict[int, str]:
+    """Layer of each instruction."""
+    return {row["index"]: row["layer"] for row in document["instructions"]}
+
+
+def _has_rows(document: DebugMap) -> bool:
+    rows = document.get("instructions")
+    return isinstance(rows, list) and all(map(_is_row, rows))
+
+
+def _is_row(row: object) -> bool:
+    if not isinstance(row, dict):
+        return False
+    sources = row.get("sources")
+    is_named = isinstance(row.get("layer"), str) and isinstance(sources, list)
+    return type(row.get("index")) is int and is_named and all(isinstance(name, str) for name in sources or ())

@@ -1,0 +1,107 @@
+"""`npuc profile`: where the cycles go, layer by layer."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from npuc.cli.console import print_json, print_table
+from npuc.cli.debug_map import DebugMap, MapOption, read_map
+from npuc.cli.option import Json, Program
+
+if TYPE_CHECKING:
+    from simulator.report import Origin
+
+Csv = Annotated[bool, typer.Option("--csv", help="Print the layers as CSV.")]
+
+COLUMNS = ("name", "unit", "cycles", "macs", "utilization", "bytes", "bound_by", "stalls", "sources")
+
+
+def profile(program: Program, debug_map: MapOption = None, as_json: Json = False, as_csv: Csv = False) -> None:
+    """Print cycles, multiplies, bytes and stalls of every layer, named after the nodes of the model."""
+    result = measure(program.read_bytes(), read_map(program, debug_map))
+    if as_json:
+        print_json(result)
+    elif as_csv:
+        print_csv(result)
+    else:
+        print_report(result)
+
+
+def measure(data: bytes, names: DebugMap) -> dict[str, Any]:
+    """The document of `profile --json`."""
+    from dataclasses import asdict
+
+    from simulator import report
+    from simulator.program import load
+    from simulator.trace import timing
+
+    loaded = load(data)
+    found = report.profile(timing(loaded), origins(names))
+    metadata = loaded.container.metadata
+    bound = metadata.get("bound_cycles")
+    return {
+        "schema": "npuc.profile/1",
+        "target": loaded.target.name,
+        "cycles": found.cycles,
+        "arm_cycles": 0,
+        "bound_cycles": bound,
+        "ratio": found.cycles / bound if isinstance(bound, int) and bound > 0 else None,
+        "macs": found.macs,
+        "utilization": found.utilization,
+        "sram_peak_bytes": metadata.get("sram_peak_bytes"),
+        "offchip_bytes": found.offchip_bytes,
+        "layers": [{**asdict(layer), "sources": list(layer.sources)} for layer in found.layers],
+    }
+
+
+def origins(names: DebugMap) -> dict[int, Origin]:
+    """Layer and source nodes of each instruction."""
+    from simulator.report import Origin
+
+    return {row["index"]: Origin(row["layer"], tuple(row["sources"])) for row in names["instructions"]}
+
+
+def print_csv(result: Mapping[str, Any]) -> None:
+    """One line for each layer; lists are joined by spaces."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for layer in result["layers"]:
+        joined = {"stalls": stall_text(layer["stalls"]), "sources": " ".join(layer["sources"])}
+        writer.writerow([{**layer, **joined}[column] for column in COLUMNS])
+
+
+def print_report(result: Mapping[str, Any]) -> None:
+    """Table of layers, totals and the classes of stalls."""
+    total = result["cycles"] or 1
+    print_table(
+        ["layer ", "unit ", "cycles", "%", "MACs", "util %", "off-chip B", "bound by ", "stalls ", "nodes "],
+        [
+            (
+                layer["name"], layer["unit"], f"{layer['cycles']:,}", f"{100 * layer['cycles'] / total:.1f}",
+                f"{layer['macs']:,}", f"{100 * layer['utilization']:.1f}", f"{layer['bytes']:,}", layer["bound_by"],
+                stall_text(layer["stalls"], 2), " ".join(layer["sources"]),
+            )
+            for layer in result["layers"]
+        ],
+    )  # fmt: skip
+    print()
+    ratio = f", {result['ratio']:.2f} x the bound of {result['bound_cycles']:,}" if result["ratio"] else ""
+    print(f"{result['cycles']:,} cycles on {result['target']}{ratio}")
+    print(f"{result['macs']:,} MACs, {100 * result['utilization']:.1f} % of the array")
+    print(f"{result['offchip_bytes']:,} bytes off chip, SRAM peak {result['sram_peak_bytes'] or 0:,} bytes")
+    totals: dict[str, int] = {}
+    for layer in result["layers"]:
+        for kind, cycles in layer["stalls"].items():
+            totals[kind] = totals.get(kind, 0) + cycles
+    print(f"stalls of the main units in cycles: {stall_text(totals) or 'none'}")
+
+
+def stall_text(stalls: Mapping[str, int], most: int | None = None) -> str:
+    """`reason:cycles` by falling cycles, the first `most` of them."""
+    ordered = sorted(stalls.items(), key=lambda item: (-item[1], item[0]))
+    return " ".join(f"{kind}:{cycles}" for kind, cycles in ordered[:most])

@@ -1,0 +1,148 @@
+"""`npuc run`: a program on the simulator, on any number of samples, checked on request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from npuc.cli.check import Difference, first_difference, reference_graph
+from npuc.cli.console import print_json, progress
+from npuc.cli.debug_map import layer_names, read_map
+from npuc.cli.failure import CANNOT
+from npuc.cli.option import Json, Preprocess, Program, Sram, read_bytes
+from npuc.cli.samples import ImageLayout, archive_bytes, read_inputs
+
+if TYPE_CHECKING:
+    from npuc.graph.graph import Graph
+    from npuc.graph.types import Array
+    from simulator.machine import Machine
+
+Inputs = Annotated[
+    list[str],
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="SOURCE",
+        help="Samples: F.npy, F.npz[:key] or a folder of images, with @start:stop:step for some of them; "
+        "NAME=SOURCE for one input of several.",
+    ),
+]
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="F.npz", help="Write the outputs by name.")]
+Check = Annotated[bool, typer.Option("--check", help="Compare every output byte with the integer reference graph.")]
+InputLayout = Annotated[ImageLayout | None, typer.Option(help="Axis order of the images; default: the model's.")]
+Independent = Annotated[bool, typer.Option("--independent", help="Reset the machine before every sample.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Make an accumulator that leaves 32 bits an error.")]
+
+
+@dataclass
+class Results:
+    """Stored outputs of all samples, and the first difference from the reference when it was asked for."""
+
+    checked: bool
+    outputs: dict[str, list[Array]] = field(default_factory=dict)
+    difference: Difference | None = None
+    n_samples: int = 0
+
+    @property
+    def verdict(self) -> str | None:
+        """What `run --json` calls check."""
+        if not self.checked:
+            return None
+        return "bit-exact" if self.difference is None else "differs"
+
+
+def run(
+    program: Program,
+    inputs: Inputs,
+    output: Output = None,
+    check: Check = False,
+    input_layout: InputLayout = None,
+    preprocess: Preprocess = None,
+    independent: Independent = False,
+    sram: Sram = None,
+    strict: Strict = False,
+    as_json: Json = False,
+) -> None:
+    """Run a program on the simulator; with --check, compare every sample with the integer reference."""
+    from calibration import read_preprocessing
+    from isa.container import save
+    from simulator.machine import Machine
+    from simulator.program import load
+    from simulator.trace import timeline
+
+    loaded = load(program.read_bytes())
+    machine = Machine(loaded, read_bytes(sram), strict=strict, layers=layer_names(read_map(program, None)))
+    graph = reference_graph(loaded.container) if check else None
+    settings = read_preprocessing(preprocess) if preprocess else None
+    arrays = read_inputs(inputs, machine.inputs, input_layout, settings)
+    results = run_all(machine, arrays, graph, independent=independent)
+    if output is not None:
+        save(output, archive_bytes(host_outputs(machine, results)))
+    document = {
+        "schema": "npuc.run/1",
+        "samples": results.n_samples,
+        "on": "simulator",
+        "check": results.verdict,
+        "first_difference": results.difference.to_json() if results.difference else None,
+        "cycles": timeline(loaded).total_cycles,
+    }
+    print_json(document) if as_json else print_summary(document, results.difference)
+    if results.difference is not None:
+        raise typer.Exit(CANNOT)
+
+
+def run_all(
+    machine: Machine, arrays: Mapping[str, Array], graph: Graph | None, *, independent: bool = False
+) -> Results:
+    """Run every sample; compare with `graph` when it is given, up to the first difference."""
+    samples = list(stored_samples(machine, arrays))
+    results = Results(graph is not None)
+    with progress("running") as advance:
+        for index, sample in enumerate(samples):
+            if independent:
+                machine.reset()
+            stored = machine.run(sample)
+            for name, array in stored.items():
+                results.outputs.setdefault(name, []).append(array)
+            if graph is not None and results.difference is None:
+                results.difference = first_difference(graph, index, sample, stored)
+            results.n_samples = index + 1
+            advance(index + 1, len(samples))
+    return results
+
+
+def stored_samples(machine: Machine, arrays: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
+    """Inputs of each inference in stored type."""
+    from npuc.errors import UsageError
+    from simulator.host import to_stored
+
+    stored = {name: to_stored(entry, arrays[name]) for name, entry in machine.inputs.items()}
+    counts = {name: len(array) for name, array in stored.items()}
+    if len(set(counts.values())) > 1:
+        raise UsageError(f"inputs have different numbers of samples: {counts}", hint="give as many for each input")
+    for index in range(next(iter(counts.values()), 1)):
+        yield {name: array[index] for name, array in stored.items()}
+
+
+def host_outputs(machine: Machine, results: Results) -> dict[str, Array]:
+    """Outputs of all samples along axis 0, as the user of the source model sees them."""
+    import numpy as np
+
+    from simulator.host import to_host
+
+    return {
+        name: to_host(entry, np.concatenate([np.atleast_1d(array) for array in results.outputs[name]]))
+        for name, entry in machine.outputs.items()
+    }
+
+
+def print_summary(result: Mapping[str, Any], difference: Difference | None) -> None:
+    """The result for a reader."""
+    verdict = {None: "not checked", "bit-exact": "bit-exact with the reference", "differs": "DIFFERS"}[result["check"]]
+    print(f"{result['samples']} samples on the {result['on']}, {result['cycles']:,} cycles each: {verdict}")
+    if difference is not None:
+        print(f"  first difference: {difference}")
