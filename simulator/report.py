@@ -153,10 +153,11 @@ def peak_macs(target: Target) -> float:
 
 
 def _owners(n: int, origins: Mapping[int, Origin]) -> list[Origin]:
+    named = {index: origin for index, origin in origins.items() if origin.layer}
+    following = named[max(named)] if named else Origin(UNNAMED)
     owners: list[Origin] = []
-    following = origins[max(origins)] if origins else Origin(UNNAMED)
     for index in reversed(range(n)):
-        following = origins.get(index, following)
+        following = named.get(index, following)
         owners.append(following)
     return owners[::-1]
 
