@@ -10,12 +10,15 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from npuc.errors import InvalidGraph
+from npuc.errors import DoesNotFit, InvalidGraph
 from npuc.graph.graph import Graph, Node, verify
 from npuc.graph.types import ITEM_BYTES, Layout, TensorType
 from npuc.layout.forest import Edge, Forest, build_forest
 from npuc.layout.strides import blocked, dense, is_row_major
 from npuc.layout.trans_data import TransData
+from npuc.ops.integer.elementwise import Lookup, QAdd, QMul
+from npuc.ops.integer.softmax import QSoftmax
+from npuc.ops.op import Op
 from npuc.ops.structure import Concat, Pad, Reshape, Slice, Transpose
 
 LOG = logging.getLogger("npuc.layout")
@@ -60,8 +63,12 @@ def _choose(graph: Graph, children: dict[str, list[Edge]], root: str, channel_bl
         choice = _spread(graph, children, root, layout)
         if best is None or choice.words < best.words:
             best = choice
-    if best is None:
-        raise InvalidGraph(f"value {root} has no layout candidate", stage="layout")
+    if best is None or best.words == float("inf"):
+        raise DoesNotFit(
+            f"value {root} has no layout that every view of it can use",
+            stage="layout",
+            hint="avoid slices with negative steps on this value",
+        )
     return best
 
 
@@ -86,7 +93,7 @@ def _spread(graph: Graph, children: dict[str, list[Edge]], root: str, layout: La
     while pending:
         value = pending.pop()
         here = choice.layouts[value]
-        choice.words += _touched(graph, value) * port_words(here, graph.values[value])
+        choice.words += _use_words(graph, value, here)
         if value in graph.outputs and not is_row_major(here, graph.values[value]):
             choice.unordered.append(value)
             choice.words += _copy_words(graph.values[value])
@@ -94,18 +101,26 @@ def _spread(graph: Graph, children: dict[str, list[Edge]], root: str, layout: La
             derived = edge.derive(here)
             if derived is None:
                 choice.cut.append(edge)
-                choice.words += _copy_words(graph.values[edge.child])
+                choice.words += _copy_words(graph.values[edge.child]) if edge.reverse else float("inf")
             else:
                 choice.layouts[edge.child] = derived
                 pending.append(edge.child)
     return choice
 
 
-def _touched(graph: Graph, value: str) -> int:
-    """How many computing nodes read or write the value."""
+def _use_words(graph: Graph, value: str, layout: Layout) -> float:
+    """Port words of every computing node that writes or reads the value."""
     producer = graph.producers.get(value)
-    writes = int(producer is not None and not isinstance(producer.op, VIEWS))
-    return writes + sum(not isinstance(user.op, VIEWS) for user in graph.users[value])
+    nodes = [*([producer] if producer is not None else []), *graph.users[value]]
+    return sum(_node_words(node.op, layout, graph.values[value]) for node in nodes if not isinstance(node.op, VIEWS))
+
+
+def _node_words(op: Op, layout: Layout, type_: TensorType) -> float:
+    if isinstance(op, QSoftmax):
+        return type_.n_elements / (8 if layout.strides[op.axis] == 1 or layout.block else 1)
+    if isinstance(op, QAdd | QMul | Lookup | TransData):  # these walk any dense order alike
+        return type_.n_bytes / 8
+    return port_words(layout, type_)
 
 
 def _copy_words(type_: TensorType) -> float:
@@ -134,29 +149,33 @@ def _with_layouts(graph: Graph, layouts: dict[str, Layout]) -> Graph:
 
 
 def insert_copies(graph: Graph, cut: list[Edge], unordered: list[str]) -> Graph:
-    """Put a TransData before each input named by a cut edge and behind each output that is out of order."""
-    values, nodes = dict(graph.values), []
-    renamed = {name: f"{name}.internal" for name in unordered}
-    at = {(edge.node.name, edge.position): f"{edge.node.inputs[edge.position]}.copy{i}" for i, edge in enumerate(cut)}
+    """A TransData for each cut edge, on the side of the parent, and one behind each output that is out of order."""
+    values: dict[str, TensorType] = dict(graph.values)
+    behind = dict.fromkeys(
+        [*unordered, *(edge.parent for edge in cut if edge.parent in edge.node.outputs and edge.reverse is not None)]
+    )
+    renamed = {name: _new_value(f"{name}.inner", graph.values[name], values) for name in behind}
+    before = {(edge.node.name, edge.position) for edge in cut if edge.node.outputs[0] not in behind}
+    nodes = []
     for node in graph.nodes:
-        inputs = tuple(renamed.get(name, name) for name in node.inputs)
+        inputs = list(node.inputs)
         for position, source in enumerate(inputs):
-            copy = at.get((node.name, position))
-            if copy is not None:
-                copy = _fresh(copy, values)
-                values[copy] = replace(graph.values[node.inputs[position]], layout=None)
-                nodes.append(Node(f"{copy}.trans_data", TransData(), (source,), (copy,), node.sources))
-                inputs = (*inputs[:position], copy, *inputs[position + 1 :])
-                LOG.info("%s: a copy of %s, which has another layout", node.name, source)
+            if (node.name, position) in before:
+                inputs[position] = _new_value(f"{source}.copy", graph.values[source], values)
+                nodes.append(_copy(inputs[position], source, node))
         outputs = tuple(renamed.get(name, name) for name in node.outputs)
-        nodes.append(replace(node, inputs=inputs, outputs=outputs))
-        for name in set(node.outputs) & set(renamed):
-            values[renamed[name]] = replace(graph.values[name], layout=None)
-            nodes.append(Node(f"{name}.trans_data", TransData(), (renamed[name],), (name,), node.sources))
+        nodes.append(replace(node, inputs=tuple(inputs), outputs=outputs))
+        nodes += [_copy(name, renamed[name], node) for name in node.outputs if name in renamed]
     return verify(replace(graph, nodes=tuple(nodes), values=values), "layout")
 
 
-def _fresh(name: str, taken: dict[str, TensorType]) -> str:
-    while name in taken:
+def _new_value(name: str, type_: TensorType, values: dict[str, TensorType]) -> str:
+    while name in values:
         name += "_"
+    values[name] = replace(type_, layout=None)
     return name
+
+
+def _copy(target: str, source: str, like: Node) -> Node:
+    LOG.info("%s: copied to %s, which has another layout", source, target)
+    return Node(f"{target}.trans_data", TransData(), (source,), (target,), like.sources)
