@@ -127,9 +127,7 @@ def _step_front(rows: Ints, s: Ints, q: int) -> bool:
     if s[FRONT_PHASE + q] == LOAD:
         if s[BACK + q] != _NONE or _is_flowing(s, q):
             return False
-        s[FRONT + q] = _NONE
-        s[BACK + q] = i
-        s[BACK_PHASE + q] = BODY
+        s[FRONT + q], s[BACK + q], s[BACK_PHASE + q] = _NONE, i, BODY
         _flow(rows, s, QUEUES + q, i, BODY)
         return True
     if s[FRONT_TIMER + q] > s[NOW]:
@@ -182,8 +180,7 @@ def _fetch(rows: Ints, order: Ints, s: Ints, times: Ints) -> bool:
             return False
         if rows[i, QUEUE] == FETCH_QUEUE:
             times[i, START] = s[NOW]
-        s[MODE] = _DISPATCHING
-        s[TIMER] = s[NOW] + s[DISPATCH]
+        s[MODE], s[TIMER] = _DISPATCHING, s[NOW] + s[DISPATCH]
     elif s[TIMER] > s[NOW] or s[_DESCRIPTOR_LEFT] > 0:
         return False
     elif mode == _BOOT:
@@ -192,8 +189,7 @@ def _fetch(rows: Ints, order: Ints, s: Ints, times: Ints) -> bool:
         s[MODE] = _DESCRIPTOR_READ
         s[_DESCRIPTOR_LEFT] = rows[i, DESCRIPTOR]
     elif mode == _DISPATCHING and rows[i, DESCRIPTOR] > 0:
-        s[MODE] = _DESCRIPTOR_LATENCY
-        s[TIMER] = s[NOW] + s[FLASH_LATENCY]
+        s[MODE], s[TIMER] = _DESCRIPTOR_LATENCY, s[NOW] + s[FLASH_LATENCY]
     else:
         s[MODE] = _PUSH
     _aim(rows, order, s)
@@ -205,8 +201,7 @@ def _push(rows: Ints, order: Ints, s: Ints, times: Ints, i: int) -> bool:
     """Hand an instruction to its queue, when that has room, and turn to the next one."""
     q = rows[i, QUEUE]
     if q == FETCH_QUEUE:
-        times[i, ISSUE_END] = s[NOW]
-        times[i, RETIRE] = s[NOW]
+        times[i, ISSUE_END] = times[i, RETIRE] = s[NOW]
     elif s[PUSHED + q] - s[STARTED + q] >= s[DEPTH]:
         return False
     else:

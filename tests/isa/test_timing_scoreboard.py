@@ -266,6 +266,24 @@ def test_an_instruction_alone_is_never_slower_with_more_bandwidth(seed: int, nam
     assert simulate(work, schedule, faster).total_ticks <= simulate(work, schedule, SOC).total_ticks
 
 
+@given(seeds)
+@settings(max_examples=60, deadline=None)
+def test_an_instruction_alone_takes_the_sum_of_its_steps(seed: int) -> None:
+    work, schedule = random_program(np.random.default_rng(seed), 1)
+    rates = {"compute": 1, "output": 1, "read_words": 2, "write_words": 2, "flash_bytes": 1, "dram_bytes": 8}
+    steps = {"first": 0.0, "body": 0.0, "last": 0.0}
+    for name, rate in rates.items():
+        first, last = (int(getattr(work, f"{part}_{name}", np.zeros(1))[0]) for part in ("first", "last"))
+        body = int(getattr(work, name)[0]) - first - last
+        for step, amount in (("first", first), ("body", body), ("last", last)):
+            steps[step] = max(steps[step], amount / rate)
+    fixed = int((work.lead_cycles + work.drain_cycles)[0])
+    board = replace(SOC.board, flash_bytes_per_cycle=1, dram_bytes_per_cycle=8)
+    timeline = simulate(work, schedule, replace(SOC, board=board))
+    if schedule.queue[0] != Queue.FETCH:
+        assert cycles(timeline, "retire")[0] - cycles(timeline, "start")[0] == fixed + sum(steps.values())
+
+
 DIGEST = """
 import sys
 if len(sys.argv) > 1:
