@@ -54,7 +54,7 @@ def _copy(binding: Binding) -> Step:
     _require_same_width(binding)
     source = binding.reads("ifm", region)
     output = binding.writes(region)
-    return lambda: output.write(source.read().view(output.dtype))
+    return lambda: output.write(source.read().astype(source.dtype).view(output.dtype))
 
 
 def _resize(binding: Binding) -> Step:

@@ -73,7 +73,8 @@ def _weights(binding: Binding, products: int) -> Callable[[], Array]:
 
 def _fold_zero_point(stage: OutputStage, weights: Array, zero_point: int, exact: _Exactness) -> Array:
     """Bias of the raw sums, [channels]; modulo 2^32 when the sums are."""
-    offset = weights.sum(axis=0, dtype=np.float64).astype(np.int64) * zero_point
+    kind = np.float32 if len(weights) * LARGEST_WEIGHT <= 1 << 24 else np.float64
+    offset = weights.sum(axis=0, dtype=kind).astype(np.int64) * zero_point
     bias: Array = (stage.bias.astype(np.int64) - offset).astype(exact.accumulator)
     return bias
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from isa import arithmetic
-from isa.arithmetic import IntArray
 from isa.descriptors import SCALE, Memory, split_address
 from simulator.execute.binding import Binding
 from simulator.execute.constants import SHIFTS, addition, clamp
+from simulator.execute.requantize import Requantization, requantize
 from simulator.memory import Array, Pattern
 from simulator.operand import Region
 
@@ -24,7 +24,6 @@ class OutputStage:
     def __init__(self, binding: Binding, region: Region) -> None:
         layer = binding.descriptor
         self._site, self._strict = binding.site, binding.strict
-        self._double_round = bool(layer["double_round"])
         address = layer["scales"] + SCALE.length_bytes * region.c
         self._scales = binding.memories.read_view(
             binding.site, Pattern(address, (region.channels,), (SCALE.length_bytes,), SCALE_DTYPE)
@@ -37,13 +36,13 @@ class OutputStage:
         if layer["use_table"]:
             binding.require_int8("ofm")
         self._table = binding.table() if layer["use_table"] else None
-        self._residual, self._zero_point = None, binding.operand("ofm").zero_point
-        self._clamp = clamp(binding)
+        self._residual, zero_point, bounds = None, binding.operand("ofm").zero_point, clamp(binding)
         if layer["use_residual"]:
             binding.require_8_bit("ifm2")
-            self._zero_point, self._clamp = layer["mid_zero_point"], clamp(binding, "mid_low", "mid_high")
-            self._addition = addition(binding, self._zero_point)
+            zero_point, bounds = layer["mid_zero_point"], clamp(binding, "mid_low", "mid_high")
+            self._addition = addition(binding, zero_point)
             self._residual = binding.reads("ifm2", region)
+        self._requantization = Requantization(zero_point, *bounds, bool(layer["double_round"]))
         self._output = binding.writes(region)
 
     @property
@@ -59,19 +58,13 @@ class OutputStage:
 
     def run(self, sums: Array, rows: slice, output: Array) -> None:
         """Write output[rows] from sums [rows, pixels, channels]: int32, or int64 when they may not fit."""
-        values: IntArray = arithmetic.requantize(
-            self._watch(sums) if sums.dtype == np.int64 else sums,
-            self._scales["multiplier"],
-            self._scales["shift"],
-            self._zero_point,
-            *self._clamp,
-            self._double_round,
-        )
+        strip = output[rows]
+        accumulators = self._watch(sums) if sums.dtype == np.int64 else sums
+        requantize(accumulators, self._scales["multiplier"], self._scales["shift"], self._requantization, strip)
         if self._table is not None:
-            values = arithmetic.lookup(self._table, values)
+            strip[...] = arithmetic.lookup(self._table, strip)
         if self._residual is not None:
-            values = arithmetic.residual(values, self._residual.read()[rows], self._addition)
-        np.copyto(output[rows], values, casting="unsafe")
+            strip[...] = arithmetic.residual(strip, self._residual.read()[rows], self._addition)
 
     def store(self, output: Array) -> None:
         """Write the output region to memory."""
