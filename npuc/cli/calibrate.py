@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,8 +16,6 @@ from npuc.errors import UsageError
 if TYPE_CHECKING:
     from calibration import QuantTable
     from npuc.graph.graph import Graph
-
-DEFAULT_OBSERVER = "minmax"
 
 Source = Annotated[
     str,
@@ -37,7 +34,7 @@ def calibrate(
     model: Model,
     data: Source,
     preprocess: Preprocess = None,
-    observer: ObserverName = DEFAULT_OBSERVER,
+    observer: ObserverName = None,
     output: Output = None,
     shape: Shapes = None,
     as_json: Json = False,
@@ -75,17 +72,17 @@ def require_float(model: Path) -> None:
         raise UsageError(f"{model} is quantized already", hint="compile it without --calibration and without --data")
 
 
-def make_table(model: Path, graph: Graph, source: str, preprocess: Path | None, observer: str) -> QuantTable:
+def make_table(model: Path, graph: Graph, source: str, preprocess: Path | None, observer: str | None) -> QuantTable:
     """The quantization table of a float graph over the samples of `source`."""
     from calibration import load_inputs, read_preprocessing
-    from npuc.ptq.calibrate import calibrate_model
+    from npuc.ptq.calibrate import DEFAULT_OBSERVER, calibrate_model
 
-    read_observer(observer)
+    chosen = DEFAULT_OBSERVER if observer is None else read_observer(observer)
     shapes = {name: graph.type_of(name).shape for name in graph.inputs}
     samples = load_inputs(source, shapes, read_preprocessing(preprocess) if preprocess else None)
     with progress("calibrating") as advance:
-        table = calibrate_model(graph, samples, observer, advance)
-    return replace(table, model_sha256=model_sha256(model))
+        n_samples = max(map(len, samples.values()), default=0)
+        return calibrate_model(graph, samples, chosen, lambda done: advance(done, n_samples), model_sha256(model))
 
 
 def model_sha256(model: Path) -> str:

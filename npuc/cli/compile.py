@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npuc.cli.calibrate import DEFAULT_OBSERVER, make_table, model_sha256, require_float
+from npuc.cli.calibrate import make_table, model_sha256, require_float
 from npuc.cli.console import note, print_json
 from npuc.cli.dump import PassDump
 from npuc.cli.option import (
@@ -78,7 +78,7 @@ def compile_program(
     calibration: Table = None,
     data: Data = None,
     preprocess: Preprocess = None,
-    observer: ObserverName = DEFAULT_OBSERVER,
+    observer: ObserverName = None,
     shape: Shapes = None,
     sram: Sram = None,
     optimize: Optimize = Goal.LATENCY,
@@ -136,7 +136,7 @@ def find_lock(program: Path, given: Path | None, *, no_lock: bool, update: bool)
 
 
 def quantization(
-    model: Path, graph: Graph, calibration: Path | None, data: str | None, preprocess: Path | None, observer: str
+    model: Path, graph: Graph, calibration: Path | None, data: str | None, preprocess: Path | None, observer: str | None
 ) -> QuantTable | None:
     """The quantization table of a float model, from a file or from samples; None for a model that is quantized."""
     from calibration import read_table

@@ -25,14 +25,14 @@ def demo(target: TargetName = "edge-256") -> None:
     """Compile the digit reader, run the held-out images on the simulator, and print what came out."""
     import typer
 
-    from npuc.cli.calibrate import DEFAULT_OBSERVER, make_table
+    from npuc.cli.calibrate import make_table
     from npuc.compiler import Options, compile_model, import_model
 
     chosen, model = read_target(target), FOLDER / "model.onnx"
     if not model.exists():
         raise ImportFailure(f"{model} is missing", hint="run the demo from a checkout of npuc")
     graph = import_model(model, {})
-    table = make_table(model, graph, f"{FOLDER / 'digits.npz'}:calib", None, DEFAULT_OBSERVER)
+    table = make_table(model, graph, f"{FOLDER / 'digits.npz'}:calib", None, None)
     compiled = compile_model(graph, table, Options(chosen))
     results = judge(graph, compiled)
     print()

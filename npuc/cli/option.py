@@ -49,7 +49,12 @@ Data = Annotated[
 ]
 Preprocess = Annotated[Path | None, typer.Option(metavar="P.toml", help="How images become inputs.")]
 ObserverName = Annotated[
-    str, typer.Option(help="How ranges are chosen.", metavar="NAME", autocompletion=complete_observer)
+    str | None,
+    typer.Option(
+        help="How ranges are chosen: minmax, percentile[:P], entropy or mse.",
+        metavar="NAME",
+        autocompletion=complete_observer,
+    ),
 ]
 TargetName = Annotated[
     str,
@@ -100,6 +105,6 @@ def read_observer(name: str) -> str:
     """The name of an observer; UsageError for an unknown one."""
     from calibration import OBSERVERS
 
-    if name not in OBSERVERS:
+    if name.partition(":")[0] not in OBSERVERS:
         raise UsageError(f"unknown observer {name!r}", hint=f"choose one of {', '.join(OBSERVERS)}")
     return name
