@@ -9,6 +9,7 @@ import numpy as np
 from npuc.graph.graph import Graph, Node, type_of_array
 from npuc.graph.rewrite import derived
 from npuc.graph.types import Array, TensorType
+from npuc.ops.constant import require_size
 from npuc.ops.onnx_rule import Refusal
 from npuc.ops.op import Op
 from npuc.ops.structure import Reshape
@@ -139,8 +140,19 @@ class GraphBuilder:
 
 def evaluate_constant(op: Op, arrays: Sequence[Array]) -> tuple[Array, ...]:
     """Value of an operator on constants; raises Refusal when they do not fit together."""
+    limit_results(op, arrays)
     try:
         with np.errstate(all="ignore"):
             return tuple(np.asarray(array) for array in op.reference(*arrays))
-    except (ValueError, TypeError, IndexError, ArithmeticError) as error:
+    except (ValueError, TypeError, IndexError, ArithmeticError, MemoryError) as error:
         raise Refusal(f"constant operands do not fit: {str(error).splitlines()[0]}") from error
+
+
+def limit_results(op: Op, arrays: Sequence[Array]) -> None:
+    """Raise Refusal when operands that are small each would give a huge constant."""
+    try:
+        types = op.infer(*(TensorType("float32", array.shape) for array in arrays))
+    except ValueError:
+        return
+    for result in types:
+        require_size(result.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
 
 from npuc.errors import ImportFailure
 from npuc.importer.onnx_tensor import resolve_external_data
@@ -46,9 +46,23 @@ def parse(data: bytes, name: str) -> onnx.ModelProto:
         model.ParseFromString(data)
     except DecodeError as error:
         raise ImportFailure(f"{name} is not an ONNX model ({len(data)} bytes do not parse)", hint=hint) from error
+    require_text(model, name)
     if not model.HasField("graph") or not model.ir_version:
         raise ImportFailure(f"{name} is not an ONNX model ({len(data)} bytes hold no graph)", hint=hint)
     return model
+
+
+def require_text(message: Message, name: str) -> None:
+    """Raise ImportFailure when a text of the model is not UTF-8, which protobuf hands out as bytes."""
+    for descriptor, value in message.ListFields():
+        if descriptor.cpp_type == descriptor.CPPTYPE_MESSAGE:
+            for item in value if descriptor.is_repeated else (value,):
+                require_text(item, name)
+        elif descriptor.type == descriptor.TYPE_STRING:
+            for item in value if descriptor.is_repeated else (value,):
+                if not isinstance(item, str):
+                    raise ImportFailure(f"{name} is not an ONNX model ({descriptor.name} is no text)",
+                                        hint="check that the file is complete and is an ONNX model")
 
 
 def opset_of(model: onnx.ModelProto) -> int:

@@ -13,11 +13,14 @@ from npuc.errors import ImportFailure, UnsupportedOp
 from npuc.graph.types import TensorType
 from npuc.importer.onnx_builder import GraphBuilder
 from npuc.importer.onnx_control import import_if, import_loop
-from npuc.importer.onnx_fold import fold_node
+from npuc.importer.onnx_fold import FOLDABLE, fold_node
 from npuc.importer.onnx_order import ordered_nodes, reads
 from npuc.importer.onnx_tensor import tensor_array
 from npuc.ops.catalog import IMPORT_RULES
 from npuc.ops.onnx_rule import OnnxNode, Refusal
+
+MALFORMED = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
+"""What attributes and constants of the wrong kind or size raise in an import rule."""
 
 Scope = MutableMapping[str, str]
 """Name in the graph that is built of each ONNX value in sight."""
@@ -75,7 +78,12 @@ class Walker:
         inputs = tuple(scope[name] if name else "" for name in node.input)
         used = tuple(map(bool, wanted))
         view = OnnxNode(label, node.op_type, self.opset, inputs, used, attributes, self.builder)
-        results = self.apply(node, view, scope)
+        try:
+            results = self.apply(node, view, scope)
+        except Refusal:
+            raise
+        except MALFORMED as error:
+            raise Refusal(f"malformed: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}") from error
         missing = [name for name in wanted[len(results) :] if name]
         if missing:
             raise Refusal(f"output {missing[0]!r} is used, allowed are the first {len(results)}")
@@ -93,7 +101,8 @@ class Walker:
             results = rule(view)
             return (results,) if isinstance(results, str) else results
         arrays = [self.builder.constant(name) if name else None for name in view.inputs]
-        if not arrays or any(array is None and name for array, name in zip(arrays, view.inputs, strict=True)):
+        computed = any(array is None and name for array, name in zip(arrays, view.inputs, strict=True))
+        if computed or node.op_type not in FOLDABLE:
             self.require_known(node)
         return tuple(map(self.builder.add_constant, fold_node(node, arrays, self.opset)))
 
@@ -144,7 +153,7 @@ def check(node: onnx.NodeProto, opset: int, ir_version: int) -> None:
     context.opset_imports = {"": opset}
     try:
         onnx.checker.check_node(node, context)
-    except onnx.checker.ValidationError as error:
+    except (onnx.checker.ValidationError, ValueError) as error:
         raise Refusal(f"malformed: {str(error).splitlines()[0]}") from error
 
 

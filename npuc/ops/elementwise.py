@@ -11,7 +11,6 @@ import numpy as np
 from npuc.graph.types import Array, TensorType
 from npuc.ops.onnx_rule import OnnxExport, OnnxNode, Refusal, from_onnx, to_onnx
 from npuc.ops.op import Op
-from npuc.ops.structure import Reshape
 
 
 @dataclass(frozen=True)
@@ -180,15 +179,3 @@ def export_clip(op: Clip, export: OnnxExport) -> None:
     """One Clip; infinite bounds are left out."""
     low, high = (export.constant(np.array(b, np.float32)) if np.isfinite(b) else "" for b in (op.low, op.high))
     export.node("Clip", (*export.inputs, low, high), export.outputs)
-
-
-@from_onnx("Expand")
-def import_expand(node: OnnxNode) -> str:
-    """Broadcast to a constant shape; of a computed value only where nothing is repeated."""
-    wanted = tuple(int(size) for size in node.constant(1, "shape").reshape(-1))
-    shape = np.broadcast_shapes(node.shape(), wanted)
-    if node.is_constant(0):
-        return node.literal(np.broadcast_to(node.constant(0, "data"), shape))
-    if int(np.prod(shape)) != int(np.prod(node.shape())):
-        raise Refusal(f"expands a computed {list(node.shape())} to {list(shape)}", "broadcast in the operator instead")
-    return node.emit(Reshape(shape), node.input(0))

@@ -163,6 +163,19 @@ def import_tile(node: OnnxNode) -> str:
     return x
 
 
+@from_onnx("Expand")
+def import_expand(node: OnnxNode) -> str:
+    """Broadcast to a constant shape; of a computed value only where nothing is repeated."""
+    wanted = tuple(int(size) for size in node.constant(1, "shape").reshape(-1))
+    shape = np.broadcast_shapes(node.shape(), wanted)
+    require_size(shape)
+    if node.is_constant(0):
+        return node.literal(np.broadcast_to(node.constant(0, "data"), shape))
+    if int(np.prod(shape)) != int(np.prod(node.shape())):
+        raise Refusal(f"expands a computed {list(node.shape())} to {list(shape)}", "broadcast in the operator instead")
+    return node.emit(Reshape(shape), node.input(0))
+
+
 @to_onnx(Slice)
 def export_slice(op: Slice, export: OnnxExport) -> None:
     """One Slice; an end before element 0 is written as far below zero as the axis is long."""
