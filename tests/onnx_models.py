@@ -11,7 +11,8 @@ from onnx import helper, numpy_helper
 from npuc.graph.types import Array
 
 
-def node(op_type: str, inputs: Sequence[str], outputs: Sequence[str], name: str = "", **attributes: Any) -> onnx.NodeProto:
+def node(op_type: str, inputs: Sequence[str], outputs: Sequence[str], name: str = "", **attributes: Any
+         ) -> onnx.NodeProto:
     """One node."""
     return helper.make_node(op_type, list(inputs), list(outputs), name=name, **attributes)
 
@@ -47,6 +48,11 @@ def run_oracle(source: onnx.ModelProto | str, inputs: Mapping[str, Array]) -> li
     data = source if isinstance(source, str) else source.SerializeToString()
     session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     return list(session.run(None, dict(inputs)))
+
+
+def floats(*values: float) -> Array:
+    """A float32 vector."""
+    return np.array(values, np.float32)
 
 
 def arange(*shape: int) -> Array:
