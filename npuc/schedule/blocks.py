@@ -66,10 +66,10 @@ def choose_block(kernel: Kernel, task: Compute, target: Target) -> tuple[Block, 
 
 
 def _candidates(kernel: Kernel, task: Compute, target: Target) -> Iterator[Block]:
-    if not kernel.is_mac:
-        yield (1, 1, 8)
-        return
     height, width, channels = len(task.y), len(task.x), -(-len(task.c) // 8) * 8
+    if not kernel.is_mac:  # the vector unit has no line buffers: windows share reads along a row only
+        yield 1, min(width, 256), min(channels, 2048)
+        return
     values = target.costs.accumulator_bytes // 2 // 4
     for c in sorted({min(channels, 8 << i) for i in range(9)} | {channels}):
         if c > 2048:
