@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from simulator.execute.binding import Binder, Binding, Step
 from simulator.execute.output_stage import OutputStage
+from simulator.execute.scales import bind_scales
 from simulator.execute.window import Window
 from simulator.memory import Array, Pattern
 
@@ -24,21 +26,23 @@ LARGEST_WEIGHT = 128
 
 
 @dataclass(frozen=True)
-class _Exactness:
-    """What the ranges of operands and bias allow."""
+class _Sums:
+    """What the ranges of 8-bit operands imply for their sums of products."""
 
     chunk: int
     """Products that a float32 sum holds exactly."""
-    accumulator: type[np.int32] | type[np.int64]
-    """int32 when the sum provably fits; int64 when it has to be watched."""
+    largest: int
+    """A bound of every sum's magnitude, zero points subtracted."""
+
+    def accumulator(self, bias: Array) -> type[np.int32] | type[np.int64]:
+        """int32 when the sum with its bias provably fits; int64 when it has to be watched."""
+        return np.int32 if self.largest + int(np.abs(bias).max()) < 1 << 31 else np.int64
 
 
-def _exactness(binding: Binding, products: int, largest_bias: int) -> _Exactness:
+def _sums(binding: Binding, products: int) -> _Sums:
     info = np.iinfo(binding.operand("ifm").dtype)
-    largest = LARGEST_WEIGHT * max(-info.min, info.max)
-    distance = LARGEST_WEIGHT * (info.max - info.min)
-    fits = products * distance + largest_bias < 1 << 31
-    return _Exactness(1 << (24 - (largest - 1).bit_length()), np.int32 if fits else np.int64)
+    product = LARGEST_WEIGHT * max(-info.min, info.max)
+    return _Sums(1 << (24 - (product - 1).bit_length()), products * LARGEST_WEIGHT * (info.max - info.min))
 
 
 def _strips(rows: int, elements_of_a_row: int) -> Iterator[slice]:
@@ -71,12 +75,11 @@ def _weights(binding: Binding, products: int) -> Callable[[], Array]:
     return unpack
 
 
-def _fold_zero_point(stage: OutputStage, weights: Array, zero_point: int, exact: _Exactness) -> Array:
-    """Bias of the raw sums, [channels]; modulo 2^32 when the sums are."""
+def _folded_bias(bias: Array, weights: Array, zero_point: int, sums: _Sums) -> Array:
+    """Bias of the raw sums [channels], of the accumulator's type; modulo 2^32 when that is int32."""
     kind = np.float32 if len(weights) * LARGEST_WEIGHT <= 1 << 24 else np.float64
-    offset = weights.sum(axis=0, dtype=kind).astype(np.int64) * zero_point
-    bias: Array = (stage.bias.astype(np.int64) - offset).astype(exact.accumulator)
-    return bias
+    folded: Array = bias - weights.sum(axis=0, dtype=kind).astype(np.int64) * zero_point
+    return folded.astype(sums.accumulator(bias))
 
 
 def _conv(binding: Binding) -> Step:
@@ -85,8 +88,8 @@ def _conv(binding: Binding) -> Step:
     window = Window(binding, region, v["k"], v["k_channels"])
     products = window.rows.taps * window.pixels.taps * window.channels
     weights = _weights(binding, products)
+    scales_of, sums_of = bind_scales(binding, region), _sums(binding, products)
     stage = OutputStage(binding, region)
-    exact = _exactness(binding, products, stage.largest_bias)
     zero_point = binding.operand("ifm").zero_point
     take = binding.workspace.take
     columns_of = _columns(window, region.width)
@@ -95,15 +98,15 @@ def _conv(binding: Binding) -> Step:
     def step() -> None:
         dense = take("window", window.shape, np.float32)
         window.read_into(dense, zero_point)
-        matrix = weights()
-        bias = _fold_zero_point(stage, matrix, zero_point, exact)
+        matrix, scales = weights(), scales_of()
+        bias = _folded_bias(scales.bias, matrix, zero_point, sums_of)
         output = take("output", (region.height, region.width, region.channels), stage.dtype)
         for rows in _strips(region.height, row_elements):
             shape = (rows.stop - rows.start, region.width)
             columns = columns_of(dense, rows, take("columns", (*shape, products), np.float32))
-            sums = _multiply(binding, columns, matrix, exact)
+            sums = _multiply(binding, columns, matrix, sums_of.chunk, bias.dtype)
             sums += bias
-            stage.run(sums.reshape(*shape, region.channels), rows, output)
+            stage.run(sums.reshape(*shape, region.channels), scales, rows, output)
         stage.store(output)
 
     return step
@@ -127,18 +130,18 @@ def _columns(window: Window, width: int) -> Callable[[Array, slice, Array], Arra
     return columns
 
 
-def _multiply(binding: Binding, columns: Array, matrix: Array, exact: _Exactness) -> Array:
+def _multiply(binding: Binding, columns: Array, matrix: Array, chunk: int, kind: np.dtype[Any]) -> Array:
     """columns [pixels, products] x matrix [products, channels], exactly."""
     shape = (len(columns), matrix.shape[1])
-    sums = binding.workspace.take("sums", shape, exact.accumulator)
+    sums = binding.workspace.take("sums", shape, kind)
     part = binding.workspace.take("part", shape, np.float32)
-    for first in range(0, len(matrix), exact.chunk):
-        chunk = slice(first, first + exact.chunk)
-        np.matmul(columns[:, chunk], matrix[chunk], out=part)
+    for first in range(0, len(matrix), chunk):
+        products = slice(first, first + chunk)
+        np.matmul(columns[:, products], matrix[products], out=part)
         if first == 0:
             np.copyto(sums, part, casting="unsafe")
         else:
-            np.add(sums, part.astype(exact.accumulator), out=sums)
+            np.add(sums, part.astype(kind), out=sums)
     return sums
 
 
@@ -148,17 +151,17 @@ def _depthwise(binding: Binding) -> Step:
     window = Window(binding, region, region.c, region.channels)
     n_taps = window.rows.taps * window.pixels.taps
     weights = _weights(binding, n_taps)
+    scales_of, sums_of = bind_scales(binding, region), _sums(binding, n_taps)
     stage = OutputStage(binding, region)
-    exact = _exactness(binding, n_taps, stage.largest_bias)
-    kind = np.float32 if n_taps <= exact.chunk else np.int32
+    kind = np.float32 if n_taps <= sums_of.chunk else np.int32
     zero_point = binding.operand("ifm").zero_point
     take = binding.workspace.take
 
     def step() -> None:
         dense = take("window", window.shape, kind)
         window.read_into(dense, zero_point)
-        matrix = weights()
-        bias = _fold_zero_point(stage, matrix, zero_point, exact)
+        matrix, scales = weights(), scales_of()
+        bias = _folded_bias(scales.bias, matrix, zero_point, sums_of)
         matrix = matrix.astype(kind, copy=False)
         output = take("output", (region.height, region.width, region.channels), stage.dtype)
         for rows in _strips(region.height, 4 * region.width * region.channels):
@@ -168,10 +171,10 @@ def _depthwise(binding: Binding) -> Step:
             for tap, taken in window.taps(dense, rows):
                 np.multiply(taken, matrix[tap], out=product)
                 np.add(total, product, out=total)
-            sums = take("sums", shape, exact.accumulator)
+            sums = take("sums", shape, bias.dtype)
             np.copyto(sums, total, casting="unsafe")
             sums += bias
-            stage.run(sums, rows, output)
+            stage.run(sums, scales, rows, output)
         stage.store(output)
 
     return step
