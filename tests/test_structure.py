@@ -40,7 +40,9 @@ PIPELINE = (
     "task",
     "allocation",
     "schedule",
+    "lock",
     "emit",
+    "verify",
     "compiler",
     "cli",
 )
