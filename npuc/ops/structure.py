@@ -69,7 +69,7 @@ class Slice(Op):
         if len(ranges) != len(inputs[0].shape):
             raise ValueError(f"slice has {len(ranges)} axes, its input {len(inputs[0].shape)}")
         for axis, (chosen, size) in enumerate(zip(ranges, inputs[0].shape, strict=True)):
-            if not chosen or not (0 <= min(chosen) and max(chosen) < size):
+            if not chosen or not (min(chosen) >= 0 and max(chosen) < size):
                 raise ValueError(f"slice {chosen} of axis {axis} leaves 0..{size - 1} or is empty")
         return (replace(inputs[0], shape=tuple(map(len, ranges)), layout=None),)
 
