@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isa.instructions import BY_MNEMONIC, Queue
+from isa.record import WORD_BYTES
 from isa.target import Target
 from isa.timing import TICKS, TickClass, Timeline, Work
 from simulator.program import Column, Program
@@ -43,7 +44,7 @@ class LayerProfile:
     """Multiplies over what the array could do in these cycles."""
     bytes: int
     bound_by: str
-    """The resource that the layer keeps busy for longest."""
+    """The resource that the main unit's instructions need for longest, waits for their loads included."""
     stalls: dict[str, int]
 
 
@@ -86,7 +87,7 @@ def profile(timing: Timing, origins: Mapping[int, Origin]) -> Profile:
                 macs=n_macs,
                 utilization=utilization(n_macs, n_cycles, target),
                 bytes=int(off_chip[rows].sum()),
-                bound_by=_bound_by(timing.work, rows, unit, target),
+                bound_by=_bound_by(timing, rows, unit),
                 stalls=_stalls(timeline, rows & (program.code.queue == unit)),
             )
         )
@@ -166,18 +167,21 @@ def _main_queue(queues: Column) -> Queue:
     return next((queue for queue in PRIORITY if queue in queues), Queue.DMA_IN)
 
 
-def _bound_by(work: Work, rows: Column, unit: Queue, target: Target) -> str:
-    board = target.board
-    words = {"sram read": work.read_words, "sram write": work.write_words}
+def _bound_by(timing: Timing, rows: Column, unit: Queue) -> str:
+    """Waits for DMA-in count as use of the memory that it loads from; what runs ahead of the layer costs it nothing."""
+    work, board = timing.work, timing.target.board
+    own = rows & (timing.program.code.queue == unit)
+    busy = {UNITS[unit]: int(work.compute[own].sum()), "output stage": int(work.output[own].sum())}
+    reads, writes = int(work.read_words[own].sum()), int(work.write_words[own].sum())
     if board.sram_shared_port:
-        words = {"sram port": work.read_words + work.write_words}
-    rates = {"sram write": board.sram_write_bytes_per_cycle}
-    busy = {UNITS[unit]: int(work.compute[rows].sum()), "output stage": int(work.output[rows].sum())}
-    for name, amount in words.items():
-        busy[name] = 8 * int(amount[rows].sum()) // rates.get(name, board.sram_read_bytes_per_cycle)
-    stream = work.stream_bytes + work.descriptor_bytes
-    busy["flash"] = int((work.flash_bytes + stream)[rows].sum()) // board.flash_bytes_per_cycle
-    busy["dram"] = int(work.dram_bytes[rows].sum()) // max(board.dram_bytes_per_cycle, 1)
+        busy["sram port"] = WORD_BYTES * (reads + writes) // board.sram_read_bytes_per_cycle
+    else:
+        busy["sram read"] = WORD_BYTES * reads // board.sram_read_bytes_per_cycle
+        busy["sram write"] = WORD_BYTES * writes // board.sram_write_bytes_per_cycle
+    busy["flash"] = int(work.flash_bytes[own].sum()) // board.flash_bytes_per_cycle
+    busy["dram"] = int(work.dram_bytes[own].sum()) // max(board.dram_bytes_per_cycle, 1)
+    loaded_from = "dram" if work.dram_bytes[rows].sum() > work.flash_bytes[rows].sum() else "flash"
+    busy[loaded_from] += int(timing.timeline.charged[own, TickClass.CONDITION_DMA_IN].sum()) // TICKS
     return max(busy, key=lambda name: busy[name])
 
 
