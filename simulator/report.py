@@ -178,10 +178,13 @@ def _bound_by(timing: Timing, rows: Column, unit: Queue) -> str:
     else:
         busy["sram read"] = WORD_BYTES * reads // board.sram_read_bytes_per_cycle
         busy["sram write"] = WORD_BYTES * writes // board.sram_write_bytes_per_cycle
-    busy["flash"] = int(work.flash_bytes[own].sum()) // board.flash_bytes_per_cycle
-    busy["dram"] = int(work.dram_bytes[own].sum()) // max(board.dram_bytes_per_cycle, 1)
-    loaded_from = "dram" if work.dram_bytes[rows].sum() > work.flash_bytes[rows].sum() else "flash"
-    busy[loaded_from] += int(timing.timeline.charged[own, TickClass.CONDITION_DMA_IN].sum()) // TICKS
+    waits = int(timing.timeline.charged[own, TickClass.CONDITION_DMA_IN].sum()) // TICKS
+    for memory, amount, rate in (
+        ("flash", work.flash_bytes, board.flash_bytes_per_cycle),
+        ("dram", work.dram_bytes, max(board.dram_bytes_per_cycle, 1)),
+    ):
+        loads = int(amount[rows & ~own].sum()) // rate
+        busy[memory] = int(amount[own].sum()) // rate + min(waits, loads)
     return max(busy, key=lambda name: busy[name])
 
 
