@@ -9,13 +9,14 @@ from isa.target import Target
 from npuc.errors import DoesNotFit
 from npuc.graph.graph import Graph, Node, verify
 from npuc.graph.types import TensorType
-from npuc.ops.structure import Concat
+from npuc.ops.structure import Concat, Slice
 from npuc.ops.window import Window
 
 
 def legalize(graph: Graph, target: Target) -> Graph:
     """The same function within the limits of `target`; DoesNotFit lists every limit that cannot be met."""
-    graph = drop_idle_strides(split_wide_concats(graph, target.limits.concat_inputs))
+    graph = split_large_strides(drop_idle_strides(graph), target.limits.stride)
+    graph = split_wide_concats(graph, target.limits.concat_inputs)
     problems = [text for node in graph.nodes for text in _violations(graph, node, target)]
     if problems:
         raise DoesNotFit(
@@ -65,6 +66,49 @@ def _concat_tree(node: Node, values: dict[str, TensorType], limit: int) -> list[
             above.append(name)
         level = above
     return [*made, replace(node, inputs=tuple(level))]
+
+
+def split_large_strides(graph: Graph, limit: int) -> Graph:
+    """Window with a stride above `limit` => one window for each output row or pixel, put in place by a Concat.
+
+    A window with a single output position has no stride, and the slices and the Concat are views.
+    """
+    for axis in (2, 3):
+        values, nodes = dict(graph.values), []
+        for node in graph.nodes:
+            window = getattr(node.op, "window", None)
+            wide = isinstance(window, Window) and window.stride[axis - 2] > limit
+            nodes += _positions(node, window, axis, values) if wide and isinstance(window, Window) else [node]
+        graph = replace(graph, nodes=tuple(nodes), values=values)
+    return drop_idle_strides(graph)
+
+
+def _positions(node: Node, window: Window, axis: int, values: dict[str, TensorType]) -> list[Node]:
+    """One slice and one window for each output position along `axis`, and the Concat of their results."""
+    side, (source, *rest) = axis - 2, node.inputs
+    shape = values[source].shape
+    reach = (window.kernel[side] - 1) * window.dilation[side] + 1
+    made, parts = [], []
+    for i in range(values[node.outputs[0]].shape[axis]):
+        first = i * window.stride[side] - window.pads[side]
+        rows = range(max(first, 0), min(first + reach, shape[axis]))
+        pads = list(window.pads)
+        pads[side], pads[side + 2] = rows.start - first, first + reach - rows.stop
+        cut = Slice(
+            tuple(rows.start if a == axis else 0 for a in range(4)),
+            tuple(rows.stop if a == axis else size for a, size in enumerate(shape)), (1, 1, 1, 1),
+        )  # fmt: skip
+        top, left, bottom, right = pads
+        piece = replace(node.op, window=replace(window, pads=(top, left, bottom, right)))  # type: ignore[call-arg]
+        names = f"{node.outputs[0]}.input{i}", f"{node.outputs[0]}.position{i}"
+        values[names[0]] = cut.infer(values[source])[0]
+        values[names[1]] = replace(
+            piece.infer(values[names[0]], *(values[name] for name in rest))[0], quant=values[node.outputs[0]].quant
+        )
+        made.append(Node(f"{node.name}.input{i}", cut, (source,), (names[0],), node.sources))
+        made.append(Node(f"{node.name}.position{i}", piece, (names[0], *rest), (names[1],), node.sources))
+        parts.append(names[1])
+    return [*made, Node(node.name, Concat(axis), tuple(parts), node.outputs, node.sources)]
 
 
 def _violations(graph: Graph, node: Node, target: Target) -> list[str]:

@@ -145,8 +145,6 @@ def flat_operands(
     none = (1, tuple(0 for _ in strides))
     if not merged:
         merged = [none]
-    if not all(step in (0, 1) for step in merged[-1][1]):
-        merged.append(none)
     merged = _split_long(merged)
     if 2 <= len(merged) < 4 and max(merged[-2][1]) > WIDEST_PIXEL:
         merged.insert(-1, none)
@@ -157,9 +155,8 @@ def flat_operands(
     records = []
     for i in range(len(strides)):
         batch, row, pixel, channel = (axis[1][i] for axis in merged)
-        block = channel_block if channel else 0
-        c0 = channel_block if channel or space[3] == 1 else 1
-        records.append((batch, row, pixel, block, c0))
+        c0 = channel_block if channel == 1 or space[3] == 1 else 1
+        records.append((batch, row, pixel, channel * c0, c0))
     return space, records
 
 
@@ -175,6 +172,8 @@ def _split_long(axes: list[tuple[int, tuple[int, ...]]]) -> list[tuple[int, tupl
     for size, steps in axes:
         if size > LONGEST:
             inner = max(d for d in range(1, LONGEST + 1) if size % d == 0)
+            if inner == 1:
+                raise ValueError(f"an axis of {size} elements, longer than {LONGEST} and without a divisor")
             result.append((size // inner, tuple(step * inner for step in steps)))
             result.append((inner, steps))
         else:

@@ -25,9 +25,10 @@ def elementwise_operands(graph: Graph, node: Node, names: list[str], target: Tar
     """Operands of an element-wise node, the output last, and whether their rows are image rows."""
     types = [graph.values[name] for name in names]
     block = target.architecture.channel_block
-    if len(types[-1].shape) == 4 and all(_is_image(type_) for type_ in types):
+    is_blocked = any(_layout(type_).block for type_ in types)
+    if len(types[-1].shape) == 4 and (is_blocked or all(_is_image(type_) for type_ in types)):
         return [image_operand(type_, block) for type_ in types], True
-    if any(_layout(type_).block for type_ in types):
+    if is_blocked:
         raise InvalidGraph("a blocked operand needs rank 4", node=node.name, stage="lower")
     shape = types[-1].shape
     strides = [

@@ -54,7 +54,7 @@ def test_fractional_rates_are_exact() -> None:
 def test_fingerprint_follows_architecture_and_limits_only() -> None:
     tables = target_to_dict(load_target("edge-256"))
     original = target_from_dict("x", tables).fingerprint
-    assert original == load_target("edge-256").fingerprint == "b73d468a1667e8b3"
+    assert original == load_target("edge-256").fingerprint == "1384d4bbf2f9e6e7"
     tables["board"]["sram_bytes"] = 1 << 20
     assert target_from_dict("y", tables).fingerprint == original
     tables["limits"]["concat_inputs"] = 64
@@ -82,7 +82,7 @@ WRONG = {
     "negative size": (changed("sram_bytes = 524288", "sram_bytes = -1"), "board.sram_bytes = -1, allowed: an integer"),
     "wrong type": (changed("cin_lanes = 16", 'cin_lanes = "16"'), "architecture.cin_lanes = '16', allowed: an integer"),
     "float": (changed("queue_depth = 16", "queue_depth = 16.0"), "costs.queue_depth = 16.0, allowed: an integer"),
-    "bool for int": (changed("kernel = 64", "kernel = true"), "limits.kernel = True, allowed: an integer from 1"),
+    "bool for int": (changed("kernel = 256", "kernel = true"), "limits.kernel = True, allowed: an integer from 1"),
     "int for bool": (changed("has_dram = false", "has_dram = 0"), "architecture.has_dram = 0, allowed: true or false"),
     "too wide": (changed("batch = 2048", "batch = 2049"), "limits.batch = 2049, allowed: an integer from 1 to 2048"),
     "rate": (changed("vector_add = 4", "vector_add = [4, 0]"), "costs.vector_add = 0, allowed: an integer from 1"),
