@@ -1,0 +1,141 @@
+"""Every acceptance check, one row each: `python -m benchmarks.acceptance [--only TEXT] [--again] [--list]`.
+
+Results go to docs/acceptance.json after every check, with the commit that was measured; a check that passed at this
+commit is not run again unless `--again` says so. `build/acceptance` holds the intermediate files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from benchmarks import checks
+from benchmarks.network import NETWORKS, ROOT, SHARED, TFLITE
+from benchmarks.process import Failed
+
+RESULTS = ROOT / "docs" / "acceptance.json"
+FOLDER = ROOT / "build" / "acceptance"
+SCHEMA = "npuc.acceptance/1"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One acceptance check: a name to select it by, and what is required."""
+
+    name: str
+    requirement: str
+    check: checks.Check
+
+
+def steps() -> Iterator[Step]:
+    """All checks, the quick ones first."""
+    for target, limit in (("u55-like", 1.6), ("edge-256", 1.35)):
+        yield Step(
+            f"schedule/{target}", f"geometric mean of cycles over the bound at 2 MiB <= {limit}; streams are small",
+            partial(checks.schedule_quality, target, limit),
+        )  # fmt: skip
+    for name in TFLITE:
+        for target in checks.TARGETS:
+            yield Step(f"tflite/{name}/{target}", "every output byte equals TFLite Micro's on five samples",
+                       partial(checks.tflite_exact, name, target))  # fmt: skip
+    for network in NETWORKS:
+        for target in checks.TARGETS:
+            yield Step(f"onnx/{network.name}/{target}", "bit-exact on every test sample; allocation optimal",
+                       partial(checks.bit_exact, network, target))  # fmt: skip
+    yield Step("accuracy/mlperf_ic_resnet8", "top-1 within 0.7 points of float, SQNR >= 27 dB",
+               partial(checks.accuracy, "mlperf_ic_resnet8", 0.7, 27.0))  # fmt: skip
+    yield Step("accuracy/mnist_cntk", "top-1 within 0.2 points of float on 9,900 images",
+               partial(checks.accuracy, "mnist_cntk", 0.2, 0.0))  # fmt: skip
+    yield Step("concat", "100 inputs: no Concat above 63; no conversion between convolutions", checks.wide_concat)
+    for name in ("mlperf_ic_resnet8", "fsdd_dscnn", "squeezenet11_224"):
+        yield Step(f"same-bytes/{name}", "one sha256 for every hash seed, core count and load, and from the lock",
+                   partial(checks.same_bytes, name))  # fmt: skip
+    yield Step(
+        "speed", "squeezenet11_224: simulate <= 1 s, compile <= 20 s, from lock <= 4 s, <= 1.5 GiB", checks.speed
+    )
+    yield Step("demo", "make demo does all its set-up", checks.make("demo"))
+    yield Step("test", "make test does all its set-up", checks.make("test"))
+    yield Step("ci", ".ci/run is green in a clean clone", checks.clean_clone)
+
+
+def measured_commit() -> str:
+    """The commit; with `+changes` when the tree differs from it, so that nothing is skipped later."""
+    commit = git("rev-parse", "HEAD")
+    changed = git("status", "--porcelain", "--", ".", f":!{RESULTS.relative_to(ROOT)}")
+    return f"{commit}+changes" if changed else commit
+
+
+def git(*arguments: str) -> str:
+    """Output of a git command."""
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def read_results() -> dict[str, Any]:
+    """Results by name of the check."""
+    if not RESULTS.exists():
+        return {}
+    return {row["name"]: row for row in json.loads(RESULTS.read_text(encoding="utf-8"))["checks"]}
+
+
+def write_results(rows: dict[str, Any], order: list[str]) -> None:
+    """Write all results, in the order of the checks."""
+    listed = [rows[name] for name in order if name in rows]
+    passed = sum(row["ok"] for row in listed)
+    document = {"schema": SCHEMA, "passed": passed, "of": len(order), "checks": listed}
+    temporary = RESULTS.with_suffix(".tmp")
+    temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    temporary.replace(RESULTS)
+
+
+def perform(step: Step, commit: str) -> dict[str, Any]:
+    """Run one check; a command that fails makes it fail."""
+    try:
+        outcome = step.check(FOLDER)
+    except Failed as error:
+        outcome = checks.Outcome(ok=False, figures={"error": str(error)})
+    return {
+        "name": step.name, "requirement": step.requirement, "ok": outcome.ok, "commit": commit, "cpu_s": outcome.cpu_s,
+        "figures": outcome.figures, "commands": outcome.commands,
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.acceptance", description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default="", metavar="TEXT", help="run the checks whose names contain TEXT")
+    parser.add_argument("--again", action="store_true", help="run checks that passed at this commit as well")
+    parser.add_argument("--list", action="store_true", help="list the checks and stop")
+    options = parser.parse_args()
+    every = list(steps())
+    if options.list:
+        print("\n".join(f"{step.name:<45} {step.requirement}" for step in every))
+        return
+    if not SHARED.is_dir():
+        sys.exit(f"no shared models and data at {SHARED}; set NPUC_SHARED")
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    commit, rows = measured_commit(), read_results()
+    for step in every:
+        if options.only not in step.name:
+            continue
+        row = rows.get(step.name)
+        is_known = row is not None and row["ok"] and row["commit"] == commit and "+" not in commit
+        if not is_known or options.again:
+            rows[step.name] = perform(step, commit)
+            write_results(rows, [item.name for item in every])
+        print(f"{'pass' if rows[step.name]['ok'] else 'FAIL'}  {step.name:<45} {brief(rows[step.name])}", flush=True)
+    sys.exit(any(not row["ok"] for name, row in rows.items() if options.only in name))
+
+
+def brief(row: dict[str, Any]) -> str:
+    """The figures of a check on one line, nested ones left out."""
+    shown = [f"{key} {value}" for key, value in row["figures"].items() if isinstance(value, int | float | str)]
+    return ", ".join(text for text in shown if not text.startswith("sha256"))[:300]
+
+
+if __name__ == "__main__":
+    main()
