@@ -51,7 +51,12 @@ def dimensions(value: onnx.ValueInfoProto) -> list[Dimension] | None:
         raise ImportFailure(f"input {value.name!r} is not a tensor")
     if not value.type.tensor_type.HasField("shape"):
         return None
-    return [dim.dim_value if dim.dim_value > 0 else dim.dim_param or None for dim in value.type.tensor_type.shape.dim]
+    return [dim.dim_value if dim.dim_value > 0 else symbol(dim.dim_param) for dim in value.type.tensor_type.shape.dim]
+
+
+def symbol(name: str) -> str | None:
+    """Name of a symbolic dimension; some exporters write "?" for several dimensions that differ."""
+    return None if name in ("", "?") else name
 
 
 def bind_symbols(declared: Mapping[str, list[Dimension] | None], shapes: Mapping[str, tuple[int, ...]]

@@ -30,6 +30,7 @@ NETWORKS: dict[str, dict[str, tuple[int, ...]]] = {
     "yunet_n_320_320": {},
     "yunet_n_dynamic": {"input": (1, 3, 160, 160)},
     "fastestdet_352": {},
+    "ppocr_mobile_v2.0_cls_infer": {"x": (1, 3, 48, 192)},
 }
 
 
