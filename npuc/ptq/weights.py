@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibration import CalibrationError, symmetric_scales, widen_for_bias
+from calibration.affine import WEIGHT_LIMIT
 from isa.arithmetic import Rescale, quantize_multiplier
 from npuc.errors import QuantizationError
 from npuc.graph.types import Array, QuantParams
 from npuc.ptq.plan import STAGE
+from npuc.ptq.rounding import round_keeping_sums
 
 ACCUMULATOR_LIMIT = 2**31 - 1
 OUTLIER_RATIO = 8.0
@@ -59,7 +61,7 @@ def quantize_weights(weights: Array, bias: Array, x: QuantParams, node: str) -> 
 def _at_scales(weights: Array, bias: Array, input_scale: float, scales: Array) -> QuantizedWeights:
     exact = scales.astype(np.float64)
     columns = exact.reshape(-1, *[1] * (weights.ndim - 1))
-    codes = np.clip(np.rint(weights.astype(np.float64) / columns), -127, 127).astype(np.int8)
+    codes = round_keeping_sums(weights.astype(np.float64) / columns, WEIGHT_LIMIT).astype(np.int8)
     biases = np.rint(bias.astype(np.float64) / (input_scale * exact)).astype(np.int32)
     return QuantizedWeights(codes, biases, exact)
 
