@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from npuc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,8 +56,8 @@ def first_difference(
         want = expected.get(name)
         if want is None or want.shape != got.shape:
             raise UsageError(f"the reference graph has no output {name} like the program's", hint="compile it again")
-        places = np.argwhere(got != want)
-        if len(places):
-            index = tuple(int(i) for i in places[0])
+        different = got != want
+        if different.any():
+            index = tuple(int(axis[0]) for axis in different.nonzero())
             return Difference(sample, name, index, int(got[index]), int(want[index]))
     return None

@@ -43,9 +43,19 @@ def layer_names(document: DebugMap) -> dict[int, str]:
     return {row["index"]: row["layer"] for row in document["instructions"]}
 
 
+def layer_order(document: DebugMap) -> dict[str, int]:
+    """Position of each layer in the order of execution."""
+    return {row["layer"]: i for i, row in enumerate(document.get("layers", []))}
+
+
 def _has_rows(document: DebugMap) -> bool:
-    rows = document.get("instructions")
-    return isinstance(rows, list) and all(map(_is_row, rows))
+    rows, layers = document.get("instructions"), document.get("layers", [])
+    are_lists = isinstance(rows, list) and isinstance(layers, list)
+    return are_lists and all(map(_is_row, rows or ())) and all(map(_is_layer, layers))
+
+
+def _is_layer(row: object) -> bool:
+    return isinstance(row, dict) and isinstance(row.get("layer"), str)
 
 
 def _is_row(row: object) -> bool:

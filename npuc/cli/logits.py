@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from npuc.graph.graph import Graph
     from npuc.graph.types import Array
@@ -34,6 +32,8 @@ def behind_reshapes(graph: Graph, value: str) -> str:
 
 def integer_values(graph: Graph, value: str, samples: Iterable[Mapping[str, Array]]) -> Array:
     """A quantized value of the integer graph as float [samples, elements]."""
+    import numpy as np
+
     from isa.arithmetic import dequantize
     from npuc.graph.graph import evaluate
 

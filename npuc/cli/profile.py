@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from npuc.cli.console import print_json, print_table
-from npuc.cli.debug_map import DebugMap, MapOption, read_map
+from npuc.cli.debug_map import DebugMap, MapOption, layer_order, read_map
 from npuc.cli.option import Json, Program
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def measure(data: bytes, names: DebugMap) -> dict[str, Any]:
 
     loaded = load(data)
     found = report.profile(timing(loaded), origins(names))
-    metadata = loaded.container.metadata
+    metadata, order = loaded.container.metadata, layer_order(names)
+    layers = sorted(found.layers, key=lambda layer: order.get(layer.name, len(order)))
     bound = metadata.get("bound_cycles")
     return {
         "schema": "npuc.profile/1",
@@ -55,7 +56,7 @@ def measure(data: bytes, names: DebugMap) -> dict[str, Any]:
         "utilization": found.utilization,
         "sram_peak_bytes": metadata.get("sram_peak_bytes"),
         "offchip_bytes": found.offchip_bytes,
-        "layers": [{**asdict(layer), "sources": list(layer.sources)} for layer in found.layers],
+        "layers": [{**asdict(layer), "sources": list(layer.sources)} for layer in layers],
     }
 
 

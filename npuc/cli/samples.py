@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from npuc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ def read_input(source: str, entry: IoEntry, layout: ImageLayout | None, preproce
     axes = stored_axes(entry, layout)
     shape = tuple(entry.shape[axis] for axis in axes)
     samples: Array = load_samples(source, entry.name, shape, preprocessing)
-    samples = np.ascontiguousarray(samples.transpose(np.argsort(axes)))
+    samples = samples.transpose([axes.index(axis) for axis in range(len(axes))])
     is_raw = entry.dtype in RAW_DTYPES and preprocessing is None and file_dtype(source, entry.name) == entry.dtype
     return samples.astype(entry.dtype) if is_raw else samples
 
@@ -86,6 +84,8 @@ def file_dtype(source: str, name: str) -> str:
 
 def archive_bytes(arrays: Mapping[str, Array]) -> bytes:
     """An .npz file; equal arrays give equal bytes."""
+    import numpy as np
+
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
