@@ -8,6 +8,7 @@ from dataclasses import replace
 from calibration import CalibrationError, affine_from_range
 from npuc.errors import QuantizationError
 from npuc.graph.graph import Graph, Node, type_of_array, verify
+from npuc.graph.rewrite import derived
 from npuc.graph.types import Array, QuantParams, TensorType
 from npuc.ops.op import Op
 from npuc.ops.structure import Reshape
@@ -67,7 +68,7 @@ class Emitter:
                 quant = QuantParams(*affine_from_range(float(array.min()), float(array.max())))
             except CalibrationError as error:
                 raise QuantizationError(f"constant {name}: {error}", stage=STAGE, hint=error.hint) from error
-        return self.constant(encode(array, quant), f"{name}/int8", quant)
+        return self.constant(encode(array, quant), derived(name, "int8"), quant)
 
     def emit(self, op: Op, inputs: tuple[str, ...], value: str, step: Step) -> None:
         """Append an operator that computes a stored value; a Reshape follows when the value has another shape."""
@@ -78,11 +79,9 @@ class Emitter:
             op = Reshape(shape)
         self._append(op, inputs, value, step)
 
-    def emit_temporary(
-        self, op: Op, inputs: tuple[str, ...], value: str, step: Step, quant: QuantParams
-    ) -> str:
+    def emit_temporary(self, op: Op, inputs: tuple[str, ...], value: str, step: Step, quant: QuantParams) -> str:
         """Append an operator whose result is on the way to, or another form of, `value`; the name of the result."""
-        name = _unused(value, self._taken)
+        name = _unused(derived(value, op.kind), self._taken)
         self._scales[name] = quant
         self._append(op, inputs, name, step)
         return name
@@ -115,10 +114,10 @@ class Emitter:
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    """`name`, or the first of name/1, name/2 ... that is not taken; it is taken from now on."""
-    candidate, n = name, 0
+    """`name`, or the first of name~2, name~3 ... that is not taken; it is taken from now on."""
+    candidate, number = name, 1
     while candidate in taken:
-        n += 1
-        candidate = f"{name}/{n}"
+        number += 1
+        candidate = f"{name}~{number}"
     taken.add(candidate)
     return candidate

@@ -12,7 +12,7 @@ from npuc.graph.graph import Graph, evaluate
 from npuc.graph.types import Array, QuantParams
 from npuc.ptq.rebatch import rebatch
 
-BATCH_BYTES = 4 << 20
+BATCH_BYTES = 16 << 20
 """Bound on the values of all tensors of a batch, one byte each; the reference needs a multiple of it."""
 
 

@@ -10,12 +10,11 @@ from npuc.graph.graph import Graph, Node
 from npuc.graph.types import TensorType
 from npuc.ops.conv import Conv
 from npuc.ops.elementwise import Add, Clip, Div, Mul, Relu, Sub
-from npuc.ops.normalize import BatchNorm
 from npuc.ops.op import Op
 from npuc.ops.pool import AveragePool, MaxPool, SpatialMean
 from npuc.ops.structure import Concat, Pad, Reshape, ResizeNearest, Slice, Transpose
 
-CLAMPING: tuple[type[Op], ...] = (Conv, BatchNorm, Add, Sub, Mul, Div, SpatialMean, AveragePool)
+CLAMPING: tuple[type[Op], ...] = (Conv, Add, Sub, Mul, Div, SpatialMean, AveragePool)
 KEEPING: tuple[type[Op], ...] = (Reshape, Transpose, Slice, Concat, Pad, ResizeNearest, MaxPool)
 
 

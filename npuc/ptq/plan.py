@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from npuc.errors import UnsupportedOp
 from npuc.graph.graph import Graph, Node
 from npuc.ops.conv import Conv
-from npuc.ops.normalize import BatchNorm
 from npuc.ptq.fusion import Clamp, absorb_clamps
 from npuc.ptq.pointwise import pointwise_root
 
@@ -99,5 +98,5 @@ def _find_tables(
 ) -> dict[str, str]:
     derived = [name for name in roots if roots[name] != name and name in stored]
     counts = Counter(roots[name] for name in derived)
-    candidates = {step.result for step in steps if isinstance(step.node.op, Conv | BatchNorm)} - direct
+    candidates = {step.result for step in steps if isinstance(step.node.op, Conv)} - direct
     return {roots[name]: name for name in derived if roots[name] in candidates and counts[roots[name]] == 1}

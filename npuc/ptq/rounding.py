@@ -16,7 +16,7 @@ from npuc.graph.types import Array
 
 
 def round_keeping_sums(weights: Array, limit: int) -> Array:
-    """Integers next to weights [oc, ic, ...] given in steps, |result| <= limit; every one is off by at most one step."""
+    """Integers next to weights [oc, ic, ...] given in steps, |result| <= limit; none is off by more than one step."""
     kernels = weights.reshape(-1, prod(weights.shape[2:]))
     rows = weights.reshape(len(weights), -1)
     balanced = _balance(kernels, np.rint(kernels)).reshape(rows.shape)
@@ -24,7 +24,7 @@ def round_keeping_sums(weights: Array, limit: int) -> Array:
 
 
 def _balance(exact: Array, rounded: Array) -> Array:
-    """`rounded` with, in each row, the fewest unit changes after which its sum is within half a step of that of `exact`.
+    """`rounded` with the fewest unit changes after which each row's sum is within half a step of that of `exact`.
 
     Changed are the elements that are furthest off in the direction of the row's error.
     """
