@@ -35,8 +35,11 @@ class Run:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The JSON that the command printed."""
-        parsed: dict[str, Any] = json.loads(self.out)
+        """The JSON that the command printed; Failed when it printed none."""
+        try:
+            parsed: dict[str, Any] = json.loads(self.out)
+        except ValueError:
+            raise Failed(f"{self.command}: status {self.status}: {self.err.strip()[:600]}") from None
         return parsed
 
 
@@ -67,5 +70,5 @@ def npuc(*arguments: str | Path, **options: Any) -> Run:
 
 def shown(texts: Sequence[str]) -> str:
     """The command as a user would type it, without paths of this machine."""
-    text = " ".join(texts).replace(" ".join(NPUC), "npuc")
+    text = " ".join(" ".join(texts).split()).replace(" ".join(NPUC), "npuc")
     return text.replace(f"{sys.executable} ", "python ").replace(str(SHARED), "$NPUC_SHARED").replace(f"{ROOT}/", "")
