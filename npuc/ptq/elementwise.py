@@ -18,25 +18,25 @@ Shape = tuple[int, ...]
 
 
 @rule(Add, Sub)
-def quantize_addition(step: Step, emitter: Emitter) -> None:
+def quantize_addition(op: Add | Sub, step: Step, emitter: Emitter) -> None:
     """a + b or a - b with TensorFlow Lite Micro's parameters."""
     first, second = operands(step, emitter)
     a, b, y = emitter.quant(first), emitter.quant(second), emitter.quant(step.result)
-    op = QAdd(
+    addition = QAdd(
         ADD_LEFT_SHIFT, *addition_rescales(a.scale, b.scale, y.scale), a.zero_point, b.zero_point, y.zero_point,
-        clamp_codes(step.clamp, y), isinstance(step.node.op, Sub),
+        clamp_codes(step.clamp, y), isinstance(op, Sub),
     )  # fmt: skip
-    emitter.emit(op, (first, second), step.result, step)
+    emitter.emit(addition, (first, second), step.result, step)
 
 
 @rule(Mul, Div)
-def quantize_product(step: Step, emitter: Emitter) -> None:
+def quantize_product(_op: Mul | Div, step: Step, emitter: Emitter) -> None:
     """a * b, or a / b as a * (1 / b) for constant b."""
     first, second = operands(step, emitter)
     a, b, y = emitter.quant(first), emitter.quant(second), emitter.quant(step.result)
     factor = quantize_multiplier(a.scale * b.scale / y.scale)
-    op = QMul(factor, a.zero_point, b.zero_point, y.zero_point, clamp_codes(step.clamp, y))
-    emitter.emit(op, (first, second), step.result, step)
+    product = QMul(factor, a.zero_point, b.zero_point, y.zero_point, clamp_codes(step.clamp, y))
+    emitter.emit(product, (first, second), step.result, step)
 
 
 def operands(step: Step, emitter: Emitter) -> tuple[str, str]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from npuc.errors import UnsupportedOp
 from npuc.graph.graph import Graph, Node
-from npuc.ops.conv import Conv
 from npuc.ptq.fusion import Clamp, absorb_clamps
 from npuc.ptq.pointwise import pointwise_root
 
@@ -39,7 +37,7 @@ class Plan:
 
     steps: by the float value that the node itself computes. roots: the value that each value is a pointwise function
     of, itself if it is of none. stored: the values that exist as int8. direct: those that something else than a table
-    reads. tables: stored value of a convolution -> the one value computed from it, by the table of its output stage.
+    reads. dependents: the stored values that tables compute from a stored value.
     """
 
     graph: Graph
@@ -47,11 +45,7 @@ class Plan:
     roots: Mapping[str, str]
     stored: frozenset[str]
     direct: frozenset[str]
-    tables: Mapping[str, str]
-
-    def dependents(self, root: str) -> list[str]:
-        """Stored values that a table computes from `root`."""
-        return [name for name in self.roots if name != root and self.roots[name] == root and name in self.stored]
+    dependents: Mapping[str, Sequence[str]]
 
 
 def make_plan(graph: Graph) -> Plan:
@@ -62,7 +56,11 @@ def make_plan(graph: Graph) -> Plan:
         raise UnsupportedOp(f"input {odd[0]} is {dtype}, only float32 can be quantized", stage=STAGE)
     steps, roots = _merge(graph)
     stored, direct = _find_stored(graph, list(steps.values()), roots)
-    return Plan(graph, steps, roots, stored, direct, _find_tables(steps.values(), roots, stored, direct))
+    dependents: dict[str, list[str]] = {name: [] for name in stored}
+    for name, root in roots.items():
+        if name != root and name in stored:
+            dependents[root].append(name)
+    return Plan(graph, steps, roots, stored, direct, dependents)
 
 
 def _merge(graph: Graph) -> tuple[dict[str, Step], dict[str, str]]:
@@ -91,12 +89,3 @@ def _find_stored(
             direct |= read
             stored |= read | {roots[name] for name in read}
     return frozenset(stored), frozenset(direct)
-
-
-def _find_tables(
-    steps: Iterable[Step], roots: Mapping[str, str], stored: frozenset[str], direct: frozenset[str]
-) -> dict[str, str]:
-    derived = [name for name in roots if roots[name] != name and name in stored]
-    counts = Counter(roots[name] for name in derived)
-    candidates = {step.result for step in steps if isinstance(step.node.op, Conv)} - direct
-    return {roots[name]: name for name in derived if roots[name] in candidates and counts[roots[name]] == 1}

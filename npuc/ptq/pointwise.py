@@ -40,7 +40,7 @@ def pointwise_root(graph: Graph, node: Node, roots: Mapping[str, str]) -> str | 
 
 def function_of(graph: Graph, value: str, root: str) -> Function:
     """`value` as a function of `root`, evaluated operator by operator in float32 on an array [n]."""
-    nodes = _expression(graph, value, root)
+    nodes = expression(graph, value, root)
     operands = {name for node in nodes for name in node.inputs if name in graph.constants}
     scalars = {name: graph.constants[name].reshape(()) for name in operands}
 
@@ -54,7 +54,7 @@ def function_of(graph: Graph, value: str, root: str) -> Function:
     return evaluate
 
 
-def _expression(graph: Graph, value: str, root: str) -> list[Node]:
+def expression(graph: Graph, value: str, root: str) -> list[Node]:
     """Nodes between `root` and `value`, in topological order."""
     found: dict[str, Node] = {}
     waiting = [value]

@@ -14,27 +14,24 @@ EVERY_CODE = (-128, 127)
 
 
 @rule(MaxPool)
-def quantize_max_pool(step: Step, emitter: Emitter) -> None:
+def quantize_max_pool(op: MaxPool, step: Step, emitter: Emitter) -> None:
     """max commutes with a positive scale."""
-    if isinstance(step.node.op, MaxPool):
-        emitter.emit(QMaxPool(step.node.op.window, EVERY_CODE), (step.node.inputs[0],), step.result, step)
+    emitter.emit(QMaxPool(op.window, EVERY_CODE), step.node.inputs, step.result, step)
 
 
 @rule(AveragePool)
-def quantize_average_pool(step: Step, emitter: Emitter) -> None:
+def quantize_average_pool(op: AveragePool, step: Step, emitter: Emitter) -> None:
     """The mean of a few codes is a code; over the whole image it has a range of its own."""
-    op, x = step.node.op, step.node.inputs[0]
-    if not isinstance(op, AveragePool):
-        return
+    x = step.node.inputs[0]
     if covers_image(op, emitter.plan.graph.values[x]):
-        quantize_mean(step, emitter)
+        quantize_mean(op, step, emitter)
         return
     pool = QAveragePool(op.window, EVERY_CODE, op.count_include_pad, emitter.quant(x).zero_point)
     emitter.emit(pool, (x,), step.result, step)
 
 
 @rule(SpatialMean)
-def quantize_mean(step: Step, emitter: Emitter) -> None:
+def quantize_mean(_op: SpatialMean | AveragePool, step: Step, emitter: Emitter) -> None:
     """Mean over rows and columns, rescaled: means spread less than the elements."""
     x = step.node.inputs[0]
     source, target = emitter.quant(x), emitter.quant(step.result)

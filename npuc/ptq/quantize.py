@@ -10,7 +10,7 @@ from npuc.ptq import conv, elementwise, pool, softmax, structure  # noqa: F401 -
 from npuc.ptq.emitter import Emitter
 from npuc.ptq.fusion import Clamp
 from npuc.ptq.plan import STAGE, Step, make_plan
-from npuc.ptq.pointwise import function_of, tabulate
+from npuc.ptq.pointwise import expression, function_of, tabulate
 from npuc.ptq.rule import RULES
 from npuc.ptq.shared_scale import choose_scales
 
@@ -29,7 +29,7 @@ def quantize(graph: Graph, table: QuantTable) -> Graph:
             _quantize_node(node, emitter)
         except ValueError as error:
             refusals.append(f"{node.op.kind} {node.name}: {error}")
-            emitter.assume(_result(node, emitter))
+            emitter.assume(plan.steps[node.outputs[0]].result)
     if refusals:
         raise UnsupportedOp(
             f"{len(refusals)} nodes have no int8 form: {'; '.join(refusals)}", stage=STAGE, hint="rewrite these nodes"
@@ -44,20 +44,15 @@ def _quantize_node(node: Node, emitter: Emitter) -> None:
         step = plan.steps[output]
         if type(node.op) not in RULES:
             raise ValueError("no integer operator computes it")
-        RULES[type(node.op)](step, emitter)
-    elif output in plan.stored and plan.roots[output] != output and output not in plan.tables.values():
-        emit_table(Step(node, Clamp(output)), emitter)
+        RULES[type(node.op)](node.op, step, emitter)
+    elif output in plan.stored and plan.roots[output] != output:
+        _emit_table(node, emitter)
 
 
-def emit_table(step: Step, emitter: Emitter) -> None:
+def _emit_table(node: Node, emitter: Emitter) -> None:
     """A chain of pointwise operators => one Lookup from the value that it is a function of."""
-    root = emitter.plan.roots[step.result]
-    function = function_of(emitter.plan.graph, step.result, root)
-    table = tabulate(function, emitter.quant(root), emitter.quant(step.result))
-    emitter.emit(Lookup(table), (root,), step.result, step)
-
-
-def _result(node: Node, emitter: Emitter) -> str:
-    plan, output = emitter.plan, node.outputs[0]
-    result = plan.steps[output].result if output in plan.steps else output
-    return plan.tables.get(result, result)
+    graph, value = emitter.plan.graph, node.outputs[0]
+    root = emitter.plan.roots[value]
+    table = tabulate(function_of(graph, value, root), emitter.quant(root), emitter.quant(value))
+    step = Step(node, Clamp(value, nodes=tuple(expression(graph, value, root))))
+    emitter.emit(Lookup(table), (root,), value, step)

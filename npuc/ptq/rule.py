@@ -1,14 +1,14 @@
 """The table of quantization rules: how each float operator becomes integer operators.
 
-A rule is a function `(step, emitter) -> None` that emits the operators which compute `step.result`; `@rule(Conv)`
-enters it. It raises ValueError with a one-line reason when the node has no integer form. The table is complete once
-`npuc.ptq.quantize` is imported.
+A rule is a function `(op, step, emitter) -> None` that emits the integer operators which compute `step.result`; `op` is
+the float operator, and `@rule(Conv)` enters the rule. It raises ValueError with a one-line reason when the node has no
+integer form. The table is complete once `npuc.ptq.quantize` is imported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from npuc.ptq.fusion import Clamp
 from npuc.ptq.plan import Step
 from npuc.ptq.pointwise import encode
 
-Rule = Callable[[Step, Emitter], None]
+Rule = Callable[[Any, Step, Emitter], None]
 RuleT = TypeVar("RuleT", bound=Rule)
 
 RULES: dict[type[Op], Rule] = {}

@@ -125,7 +125,7 @@ def _int8_entry(table: QuantTable, name: str) -> TensorQuant:
 
 def _narrowed(plan: Plan, name: str, lo: float, hi: float, known: Mapping[str, QuantParams]) -> tuple[float, float]:
     """The range of a value that only tables read, without the parts in which all of them are constant."""
-    dependents = plan.dependents(name)
+    dependents = plan.dependents[name]
     if name in plan.direct or not dependents or not all(dependent in known for dependent in dependents):
         return lo, hi
     functions: dict[Function, QuantParams] = {

@@ -17,19 +17,17 @@ from npuc.ptq.rule import rule
 
 
 @rule(Softmax)
-def quantize_softmax(step: Step, emitter: Emitter) -> None:
+def quantize_softmax(op: Softmax, step: Step, emitter: Emitter) -> None:
     """QSoftmax on rank 4, whose scale is 1/256; a table brings it to another scale where a Concat asks for one."""
-    if not isinstance(step.node.op, Softmax):
-        return
     x = step.node.inputs[0]
-    shape, axis = softmax_shape(emitter.shape(x), step.node.op.axis)
+    shape, axis = softmax_shape(emitter.shape(x), op.axis)
     source, target = emitter.quant(x), emitter.quant(step.result)
     inputs = (emitter.reshaped(x, shape, step),)
-    op: Op = QSoftmax(*softmax_scale(1.0, source.scale), axis)
+    last: Op = QSoftmax(*softmax_scale(1.0, source.scale), axis)
     if target != SOFTMAX_QUANT:
-        inputs = (emitter.emit_temporary(op, inputs, step.result, step, SOFTMAX_QUANT),)
-        op = Lookup(tabulate(lambda value: value, SOFTMAX_QUANT, target))
-    emitter.emit(op, inputs, step.result, step)
+        inputs = (emitter.emit_temporary(last, inputs, step.result, step, SOFTMAX_QUANT),)
+        last = Lookup(tabulate(lambda value: value, SOFTMAX_QUANT, target))
+    emitter.emit(last, inputs, step.result, step)
 
 
 def softmax_shape(shape: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], int]:

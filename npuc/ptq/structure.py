@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from npuc.ops.op import Op
 from npuc.ops.structure import Concat, Pad, Reshape, ResizeNearest, Slice, Transpose
 from npuc.ptq.emitter import Emitter
 from npuc.ptq.plan import Step
@@ -14,7 +15,7 @@ from npuc.ptq.rule import rule
 
 
 @rule(Reshape, Transpose, Slice, ResizeNearest, Concat)
-def move(step: Step, emitter: Emitter) -> None:
+def move(op: Op, step: Step, emitter: Emitter) -> None:
     """All operands have the scale of the result; constants take it on."""
     quant = emitter.quant(step.result)
     names = [
@@ -23,12 +24,11 @@ def move(step: Step, emitter: Emitter) -> None:
         else name
         for name in step.node.inputs
     ]
-    emitter.emit(step.node.op, tuple(names), step.result, step)
+    emitter.emit(op, tuple(names), step.result, step)
 
 
 @rule(Pad)
-def pad(step: Step, emitter: Emitter) -> None:
+def pad(op: Pad, step: Step, emitter: Emitter) -> None:
     """The pad value becomes a code."""
-    if isinstance(step.node.op, Pad):
-        code = int(encode(np.asarray(step.node.op.value), emitter.quant(step.result)))
-        emitter.emit(replace(step.node.op, value=code), (step.node.inputs[0],), step.result, step)
+    code = int(encode(np.asarray(op.value), emitter.quant(step.result)))
+    emitter.emit(replace(op, value=code), step.node.inputs, step.result, step)
