@@ -113,13 +113,12 @@ def _decide(graph: Graph, kernels: list[Kernel], reference: bytes, options: Opti
     if options.lock is not None:
         check_lock(options.lock, _lock("", reference, options))
         return options.lock.schedule
-    from npuc.schedule.plan import schedule
+    from npuc.schedule.plan import Search, schedule  # compiling from a lock file loads no solver
 
     target = options.target
     capacity = options.sram_bytes if options.sram_bytes is not None else target.board.sram_bytes
-    found = schedule(
-        kernels, storages_of(graph), target, capacity, lambda plan: plan_cycles(plan, target), options.optimize
-    )
+    search = Search(kernels, storages_of(graph), target, capacity, lambda plan: plan_cycles(plan, target))
+    found = schedule(search, options.optimize)
     return format_plan(found)
 
 

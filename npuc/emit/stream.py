@@ -100,16 +100,21 @@ class Emitter:
             slot = self._slot(index, encode_record(DMA, record).ljust(32, b"\0"))
             start = self._sram(kernel.ofm.storage) + kernel.ofm.offset_bytes
             return {"slot": slot, "destination": start, "value": kernel.fields["value"]}, record
-        head = 0
-        if kernel.parameters.head_bytes:
-            name, offset = self.plan.locate(kernel.node, 0, kernel.parameters.head_bytes)
-            head = self._sram(name) + offset
+        head = self._parameters(kernel, 0, kernel.parameters.head_bytes)
         record = layer_fields(kernel, self._sram, self.rings, head, task.block)
         values = region_fields(task) | {"slot": self._slot(index, encode_record(LAYER, record, trim=True))}
         if kernel.parameters.weights:
-            name, offset = self.plan.locate(kernel.node, *weight_bytes(kernel, task))
-            values["weights"] = self._sram(name) + offset
+            values["weights"] = self._parameters(kernel, *weight_bytes(kernel, task))
         return values, record
+
+    def _parameters(self, kernel: Kernel, start: int, stop: int) -> int:
+        """Address of parameter bytes [start, stop) of a kernel: where they were loaded, or in flash."""
+        if start == stop:
+            return 0
+        if kernel.node in self.plan.streamed:
+            return address(Memory.FLASH, self.images[kernel.node] + start)
+        name, offset = self.plan.locate(kernel.node, start, stop)
+        return self._sram(name) + offset
 
     def _slot(self, index: int, record: bytes) -> int:
         """Slot of a descriptor; loads it into the least recently used one when it is not in the table."""
@@ -160,15 +165,18 @@ def fill_fields(operand: Operand) -> dict[str, int]:
 
 
 def flash_images(plan: Plan) -> tuple[dict[str, int], bytes]:
-    """Flash offset of every parameters buffer's image, and the constants section that holds them in load order."""
+    """Flash offsets of the images of parameters buffers and streamed kernels, and the constants section with them."""
     offsets: dict[str, int] = {}
     constants = bytearray()
-    for buffer in plan.buffers:
-        if buffer.parts:
-            offsets[buffer.name] = CONSTANTS_OFFSET + len(constants)
-            for part in buffer.parts:
-                constants += _blob(plan.kernels[part.kernel])[part.start : part.stop]
-            constants += bytes(-len(constants) % 8)
+    images = {
+        buffer.name: b"".join(_blob(plan.kernels[part.kernel])[part.start : part.stop] for part in buffer.parts)
+        for buffer in plan.buffers
+        if buffer.parts
+    }
+    images |= {name: _blob(kernel) for name, kernel in plan.kernels.items() if name in plan.streamed}
+    for name, image in images.items():
+        offsets[name] = CONSTANTS_OFFSET + len(constants)
+        constants += image + bytes(-len(image) % 8)
     return offsets, bytes(constants)
 
 

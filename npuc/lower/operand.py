@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from isa.descriptors import ElementType
 from npuc.errors import InvalidGraph
@@ -36,6 +36,8 @@ class Operand:
 
     def fields(self, prefix: str, base_address: int, ring_rows: int) -> dict[str, int]:
         """Descriptor fields of this operand with its storage at `base_address`."""
+        if ring_rows:
+            return self.in_ring(ring_rows).fields(prefix, base_address, 0) | {f"{prefix}_ring": ring_rows}
         return {
             f"{prefix}_base": base_address + self.offset_bytes, f"{prefix}_pixel": self.pixel,
             f"{prefix}_row": self.row, f"{prefix}_block": self.block,
@@ -54,12 +56,21 @@ class Operand:
         """True when the channel blocks of a pixel are neighbours."""
         return self.block <= self.c0 * self.element_bytes
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row over all channels; the operand must cover whole rows of its storage."""
+        return self.row if self.is_pixel_major else self.shape[2] * self.shape[3] * self.element_bytes
+
+    def in_ring(self, ring_rows: int) -> Operand:
+        """The operand in a line buffer: channel blocks that lie apart move together."""
+        return self if self.is_pixel_major else replace(self, block=ring_rows * self.row)
+
     def span(self, n: int, y: range, c: range, ring_rows: int) -> list[tuple[int, int]]:
         """Byte intervals of the storage that hold these rows and channels: whole rows, so a superset."""
-        first, last = c.start // self.c0, (c.stop - 1) // self.c0
-        groups = [(first, last)] if self.is_pixel_major else [(block, block) for block in range(first, last + 1)]
-        found = (self._interval(n, rows, *group) for group in groups for rows in _ring_parts(y, ring_rows))
-        return _union(found)
+        at = self.in_ring(ring_rows) if ring_rows else self
+        first, last = c.start // at.c0, (c.stop - 1) // at.c0
+        groups = [(first, last)] if at.is_pixel_major else [(block, block) for block in range(first, last + 1)]
+        return _union(at._interval(n, rows, *group) for group in groups for rows in _ring_parts(y, ring_rows))
 
     def _interval(self, n: int, rows: range, first: int, last: int) -> tuple[int, int]:
         channels = self.shape[3]

@@ -18,16 +18,17 @@ from npuc.task.fields import layer_fields, region_fields
 from npuc.task.task import Compute
 
 SRAM = address(Memory.SRAM, 0)
+FLASH = address(Memory.FLASH, 0)
 
 Block = tuple[int, int, int]
 
 
-def work_columns(kernel: Kernel, tasks: list[Compute]) -> dict[str, Array]:
-    """Columns for `isa.timing.work_of`, one row a task, with every storage at the start of SRAM."""
+def work_columns(kernel: Kernel, tasks: list[Compute], parameters: int = SRAM) -> dict[str, Array]:
+    """Columns for `isa.timing.work_of`, one row a task: storages at the start of SRAM, parameters at that address."""
     rows = []
     for task in tasks:
-        values = layer_fields(kernel, lambda _: SRAM, {}, SRAM, task.block) | region_fields(task)
-        values["weights"] = SRAM
+        values = layer_fields(kernel, lambda _: SRAM, {}, parameters, task.block) | region_fields(task)
+        values["weights"] = parameters
         rows.append(values)
     columns = {name: np.array([row[name] for row in rows], np.int64) for name in rows[0]}
     columns["opcode"] = np.full(len(tasks), BY_MNEMONIC[kernel.mnemonic].opcode, np.int64)
@@ -35,20 +36,21 @@ def work_columns(kernel: Kernel, tasks: list[Compute]) -> dict[str, Array]:
 
 
 def busy_cycles(work: Work, target: Target) -> Array:
-    """Cycles [n] of each row alone on the machine, SRAM only: the longest of its resources, plus what is exposed."""
+    """Cycles [n] of each row alone on the machine: the longest of its resources, plus what is exposed."""
     board = target.board
     read = -(-work.read_words * 8 // board.sram_read_bytes_per_cycle)
     write = -(-work.write_words * 8 // max(board.sram_write_bytes_per_cycle, 1))
     ports = read + write if board.sram_shared_port else np.maximum(read, write)
     first = -(-work.first_read_words * 8 // board.sram_read_bytes_per_cycle)
-    cycles: Array = np.maximum(np.maximum(work.compute, work.output), ports) + first + work.lead_cycles
+    flash = -(-work.flash_bytes // board.flash_bytes_per_cycle)
+    cycles: Array = np.maximum.reduce([work.compute, work.output, ports, flash]) + first + work.lead_cycles
     return cycles
 
 
-def choose_block(kernel: Kernel, task: Compute, target: Target) -> tuple[Block, int]:
-    """Best block of one task and its cycles."""
+def choose_block(kernel: Kernel, task: Compute, target: Target, *, streamed: bool = False) -> tuple[Block, int]:
+    """Best block of one task and its cycles; `streamed`: its parameters are read from flash."""
     tasks = [replace(task, block=block) for block in _candidates(kernel, task, target)]
-    columns = work_columns(kernel, tasks)
+    columns = work_columns(kernel, tasks, FLASH if streamed else SRAM)
     if kernel.is_mac:
         fits = np.flatnonzero(block_fits(columns, target))
         if not len(fits):

@@ -4,42 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from npuc.lower.kernel import Kernel
 from npuc.schedule.memory import Storage, expand_all, live_ranges, profile
 from npuc.schedule.stripes import Group
 
-STRIPES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+STRIPES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Numbers of stripes tried for a merged group."""
 
 LONGEST_GROUP = 12
 """Most kernels in one group; longer cascades recompute nothing but fragment the instruction stream."""
 
 
-def peak_of(kernels: Sequence[Kernel], storages: Mapping[str, Storage], groups: Sequence[Group]) -> tuple[int, int]:
-    """Peak of live activation bytes, and the group in which it first occurs."""
+Peaks = tuple[int, ...]
+"""Peak live bytes of each group above the capacity, largest first: what merging makes smaller."""
+
+
+def peaks_of(
+    kernels: Sequence[Kernel], storages: Mapping[str, Storage], groups: Sequence[Group], capacity_bytes: int
+) -> tuple[Peaks, int]:
+    """Peaks of live activation bytes, and the group with the first of the largest."""
     steps, owner = expand_all(kernels, groups)
     if not steps:
-        return 0, 0
+        return (), 0
     live = profile(live_ranges(kernels, storages, groups, steps, owner), len(steps))
-    at = int(live.argmax())
-    return int(live[at]), owner[at]
+    peaks = np.zeros(len(groups), np.int64)
+    np.maximum.at(peaks, owner, live)
+    above = sorted((int(peak) for peak in peaks if peak > capacity_bytes), reverse=True)
+    return tuple(above), int(peaks.argmax())
 
 
 def choose_groups(kernels: Sequence[Kernel], storages: Mapping[str, Storage], capacity_bytes: int) -> list[Group]:
-    """Groups whose activations need at most `capacity_bytes`, or the smallest peak that merging finds."""
+    """Groups whose activations need at most `capacity_bytes`, or the smallest peaks that merging finds."""
     groups = [Group(i, i + 1) for i in range(len(kernels))]
-    peak, at = peak_of(kernels, storages, groups)
-    while peak > capacity_bytes:
-        best: tuple[int, int, list[Group]] | None = None
+    peaks, at = peaks_of(kernels, storages, groups, capacity_bytes)
+    while peaks:
+        best: tuple[Peaks, int, list[Group]] | None = None
         for candidate, stripes in _merges(kernels, groups, at):
-            new_peak, _ = peak_of(kernels, storages, candidate)
-            key = (max(new_peak, capacity_bytes), stripes)
-            if best is None or key < best[:2]:
-                best = (*key, candidate)
-        if best is None or best[0] >= peak:
+            found, _ = peaks_of(kernels, storages, candidate, capacity_bytes)
+            if best is None or (found, stripes) < best[:2]:
+                best = (found, stripes, candidate)
+        if best is None or best[0] >= peaks:
             return groups
         groups = best[2]
-        peak, at = peak_of(kernels, storages, groups)
+        peaks, at = peaks_of(kernels, storages, groups, capacity_bytes)
     return groups
 
 

@@ -71,7 +71,7 @@ def _live(kernels: Sequence[Kernel], storage: Storage, first: int, last: int, ro
     if rows:
         operand = next(kernel.ofm for kernel in kernels if kernel.ofm.storage == storage.name)
         if rows < operand.shape[1]:
-            return Live(storage.name, aligned(rows * operand.row), first, last, rows)
+            return Live(storage.name, aligned(rows * operand.row_bytes), first, last, rows)
     return Live(storage.name, aligned(storage.n_bytes), first, last)
 
 

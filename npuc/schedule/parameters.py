@@ -6,7 +6,7 @@ and the depth of the DMA queue allow, which is what hides the stream behind earl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,8 @@ import numpy.typing as npt
 from npuc.lower.kernel import Kernel
 from npuc.schedule.memory import aligned
 from npuc.task.task import Buffer, Compute, Load, Part, Task, weight_bytes
+
+Profile = npt.NDArray[np.int64]
 
 LOADS_AHEAD = 12
 """Loads that may wait in the DMA queue (depth 16) while the fetcher goes on."""
@@ -29,8 +31,13 @@ class ParameterUse:
     last: int
 
 
-def pack_buffers(kernels: Sequence[Kernel], computes: Sequence[Compute], coalesce_bytes: int) -> list[ParameterUse]:
-    """Buffers in the order of first use: small kernels share one, weights of large ones get one per channel range."""
+def pack_buffers(
+    kernels: Sequence[Kernel], computes: Sequence[Compute], coalesce_bytes: int, streamed: Set[str]
+) -> list[ParameterUse]:
+    """Buffers in the order of first use: small kernels share one, weights of large ones get one per channel range.
+
+    Kernels in `streamed` get none.
+    """
     by_name = {kernel.node: kernel for kernel in kernels}
     packer = _Packer(coalesce_bytes)
     first: dict[str, int] = {}
@@ -40,7 +47,7 @@ def pack_buffers(kernels: Sequence[Kernel], computes: Sequence[Compute], coalesc
         last[task.kernel] = position
     for name, position in first.items():
         kernel = by_name[name]
-        if not kernel.parameters.n_bytes:
+        if not kernel.parameters.n_bytes or name in streamed:
             continue
         if kernel.parameters.n_bytes <= coalesce_bytes:
             packer.add(Part(name, 0, kernel.parameters.n_bytes), position, last[name])
@@ -93,16 +100,33 @@ class _Packer:
             self._parts = []
 
 
-def place_loads(uses: Sequence[ParameterUse], live: npt.NDArray[np.int64], capacity_bytes: int) -> list[int] | None:
-    """Compute task before which each buffer is loaded, as early as `live` [n tasks] and the queue allow; None: no room.
+def misfits(uses: Sequence[ParameterUse], live: Profile, capacity_bytes: int) -> set[str]:
+    """Kernels whose parameters find no room beside the activations `live` [n tasks] even while they are used."""
+    total = live.copy()
+    for use in uses:
+        total[use.first : use.last + 1] += aligned(use.buffer.n_bytes)
+    found: set[str] = set()
+    left = list(uses)
+    while len(total) and total.max() > capacity_bytes:
+        at = int(total.argmax())
+        there = [use for use in left if use.first <= at <= use.last]
+        if not there:
+            break
+        largest = max(there, key=lambda use: use.buffer.n_bytes)
+        left.remove(largest)
+        total[largest.first : largest.last + 1] -= aligned(largest.buffer.n_bytes)
+        found |= {part.kernel for part in largest.buffer.parts}
+    return found
 
-    `live` are activation bytes; each placed buffer is added to a running profile.
+
+def place_loads(uses: Sequence[ParameterUse], live: Profile, capacity_bytes: int) -> list[int]:
+    """Compute task before which each buffer is loaded, as early as `live` [n tasks] and the queue allow.
+
+    `live` are activation bytes; every buffer counts from its load to its last use.
     """
     total = live.copy()
-    for use in uses:  # what must be there anyway, wherever the loads go
+    for use in uses:
         total[use.first : use.last + 1] += aligned(use.buffer.n_bytes)
-    if total.max(initial=0) > capacity_bytes:
-        return None
     positions: list[int] = []
     for index, use in enumerate(uses):
         lowest = positions[-1] if positions else 0
@@ -111,7 +135,6 @@ def place_loads(uses: Sequence[ParameterUse], live: npt.NDArray[np.int64], capac
         position = use.first
         while position > lowest and total[position - 1] + aligned(use.buffer.n_bytes) <= capacity_bytes:
             position -= 1
-        position = max(position, min(lowest, use.first))
         total[position : use.first] += aligned(use.buffer.n_bytes)
         positions.append(position)
     return positions

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 
 from isa.target import Target
 from npuc.allocation import Buffer as Range
-from npuc.allocation import CapacityExceeded, Problem, allocate
+from npuc.allocation import CapacityExceeded, Placement, Problem, allocate
 from npuc.errors import DoesNotFit
 from npuc.lower.kernel import Kernel
 from npuc.schedule.grouping import choose_groups
 from npuc.schedule.memory import Live, Storage, aligned, expand_all, live_ranges, profile
-from npuc.schedule.parameters import ParameterUse, interleave, pack_buffers, place_loads
+from npuc.schedule.parameters import ParameterUse, interleave, misfits, pack_buffers, place_loads
 from npuc.schedule.stripes import Group, Step
 from npuc.schedule.tile_model import choose_tiles
-from npuc.schedule.tiles import tile_tasks, tilings
+from npuc.schedule.tiles import Blocks, tile_tasks, tilings
 from npuc.task.task import Buffer, Compute, Load, Plan
 from npuc.task.text import Scheduled
 
@@ -28,81 +28,117 @@ COALESCE_BYTES = (4096, 2048, 8192)
 RESERVES = (1.0, 0.5, 0.25, 0.125, 0.0)
 """Shares of the parameters (at most of the SRAM) for which room is kept beside the activations."""
 
+QUICK_EFFORT = 0.1
+"""Effort of the allocator for candidates; the plan that is kept gets the whole effort."""
 
-def schedule(
-    kernels: Sequence[Kernel],
-    storages: Mapping[str, Storage],
-    target: Target,
-    capacity_bytes: int,
-    judge: Callable[[Plan], int],
-    optimize: str = "latency",
-) -> Scheduled:
-    """The best plan found within `capacity_bytes` of SRAM; `judge` gives the exact cycles of a plan.
 
-    `optimize` "memory" looks for the smallest peak instead of the fewest cycles. DoesNotFit names what is live at the
-    peak when nothing fits.
+@dataclass(frozen=True)
+class Search:
+    """What a search is about: kernels in order, their storages, the machine and the SRAM to use."""
+
+    kernels: Sequence[Kernel]
+    storages: Mapping[str, Storage]
+    target: Target
+    capacity_bytes: int
+    judge: Callable[[Plan], int]
+    """Exact cycles of a placed plan."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Tasks and live ranges before addresses are known."""
+
+    computes: list[Compute]
+    lives: list[Live]
+    streamed: frozenset[str]
+
+
+def schedule(search: Search, optimize: str = "latency") -> Scheduled:
+    """The best plan found within the capacity: fewest cycles, or for "memory" the smallest peak.
+
+    DoesNotFit names what is live at the peak when nothing fits.
     """
-    best: tuple[int, int, Scheduled] | None = None
+    best: tuple[int, int, Problem, Plan] | None = None
     failure: CapacityExceeded | None = None
-    for computes, activations, coalesce in _candidates(kernels, storages, target, capacity_bytes, optimize):
-        try:
-            found = _place(kernels, computes, activations, coalesce, capacity_bytes, optimize)
-        except CapacityExceeded as error:
-            if failure is None or error.needed_bytes < failure.needed_bytes:
-                failure = error
-            continue
-        cycles = judge(found.plan)
-        key = (cycles, found.peak_bytes) if optimize == "latency" else (found.peak_bytes, cycles)
-        LOG.info("candidate: %d cycles, peak %d bytes", cycles, found.peak_bytes)
-        if best is None or key < best[:2]:
-            best = (*key, found)
+    for draft in _drafts(search, optimize):
+        for coalesce in COALESCE_BYTES if len(draft.streamed) < len(search.kernels) else COALESCE_BYTES[:1]:
+            try:
+                problem, plan, placement = _place(search, draft, coalesce)
+            except CapacityExceeded as error:
+                if failure is None or error.needed_bytes < failure.needed_bytes:
+                    failure = error
+                continue
+            cycles = search.judge(plan)
+            LOG.info("candidate: %d cycles, peak %d bytes", cycles, placement.peak_bytes)
+            key = (cycles, placement.peak_bytes) if optimize == "latency" else (placement.peak_bytes, cycles)
+            if best is None or key < best[:2]:
+                best = (*key, problem, plan)
     if best is None:
-        raise _does_not_fit(failure, capacity_bytes)
-    return best[2]
+        raise _does_not_fit(failure, search.capacity_bytes)
+    return _certify(search, best[2], best[3])
 
 
-def _candidates(
-    kernels: Sequence[Kernel], storages: Mapping[str, Storage], target: Target, capacity_bytes: int, optimize: str
-) -> Iterator[tuple[list[Compute], list[Live], int]]:
-    seen: set[tuple[Group, ...]] = set()
+def _certify(search: Search, problem: Problem, plan: Plan) -> Scheduled:
+    """The plan with the best addresses that the allocator finds and their proof."""
+    placement = allocate(problem)
+    placed = tuple(replace(buffer, address=placement.offsets[buffer.name]) for buffer in plan.buffers)
+    return Scheduled(replace(plan, buffers=placed), placement.peak_bytes, placement.bound_bytes, placement.status)
+
+
+def _drafts(search: Search, optimize: str) -> Iterator[Draft]:
+    seen: set[tuple[tuple[Group, ...], frozenset[str]]] = set()
+    kernels, capacity = search.kernels, search.capacity_bytes
     total = sum(aligned(kernel.parameters.n_bytes) for kernel in kernels)
-    blocks: dict[tuple[object, ...], tuple[int, int, int]] = {}
-    for reserve in RESERVES:
-        room = capacity_bytes - int(reserve * min(total, capacity_bytes))
-        groups = choose_groups(kernels, storages, room if optimize == "latency" else room // 16)
-        if tuple(groups) in seen:
-            continue
-        seen.add(tuple(groups))
-        steps, owner = expand_all(kernels, groups)
-        computes, spans = _compute_tasks(kernels, groups, steps, owner, target, capacity_bytes, blocks)
-        lives = _over_tasks(live_ranges(kernels, storages, groups, steps, owner), spans)
-        for coalesce in COALESCE_BYTES:
-            yield computes, lives, coalesce
+    everything = frozenset(kernel.node for kernel in kernels)
+    blocks = Blocks(search.target)
+    for reserve in RESERVES if optimize == "latency" else (0.0,):
+        room = capacity - int(reserve * min(total, capacity)) if optimize == "latency" else 0
+        groups = choose_groups(kernels, search.storages, room)
+        streamed = everything if optimize == "memory" else frozenset[str]()
+        while (tuple(groups), streamed) not in seen:
+            seen.add((tuple(groups), streamed))
+            draft = _draft(search, groups, streamed, blocks)
+            uses = pack_buffers(kernels, draft.computes, COALESCE_BYTES[0], streamed)
+            too_large = misfits(uses, profile(draft.lives, len(draft.computes)), capacity)
+            if not too_large:
+                yield draft
+            streamed |= too_large
+
+
+def _draft(search: Search, groups: Sequence[Group], streamed: frozenset[str], blocks: Blocks) -> Draft:
+    steps, owner = expand_all(search.kernels, groups)
+    computes, spans = _compute_tasks(search, groups, steps, owner, streamed, blocks)
+    return Draft(
+        computes, _over_tasks(live_ranges(search.kernels, search.storages, groups, steps, owner), spans), streamed
+    )
 
 
 def _compute_tasks(
-    kernels: Sequence[Kernel],
+    search: Search,
     groups: Sequence[Group],
     steps: Sequence[Step],
     owner: Sequence[int],
-    target: Target,
-    capacity_bytes: int,
-    blocks: dict[tuple[object, ...], tuple[int, int, int]],
+    streamed: Set[str],
+    blocks: Blocks,
 ) -> tuple[list[Compute], list[range]]:
     """Compute tasks of all steps, and the task positions of each step."""
+    kernels = search.kernels
     whole = {step.kernel for step, of in zip(steps, owner, strict=True) if groups[of].stripes == 1}
     order = list(dict.fromkeys(step.kernel for step in steps))
     candidates = []
     for i in order:
-        limit = capacity_bytes // 8 if i in whole else capacity_bytes
-        found = tilings(kernels[i], target, limit, range(kernels[i].space[1]))
+        limit = search.capacity_bytes // 8 if i in whole else search.capacity_bytes
+        found = tilings(
+            kernels[i], search.target, limit, range(kernels[i].space[1]), streamed=kernels[i].node in streamed
+        )
         candidates.append(found if i in whole else found[:1])
     chosen = choose_tiles([kernels[i] for i in order], candidates)
     channels = {i: tiling.channels for i, tiling in zip(order, chosen, strict=True)}
     tasks: list[Compute] = []
     spans = []
     for step in steps:
-        part = tile_tasks(kernels[step.kernel], step.y, channels[step.kernel], target, blocks)
+        kernel = kernels[step.kernel]
+        part = tile_tasks(kernel, step.y, channels[step.kernel], blocks, streamed=kernel.node in streamed)
         spans.append(range(len(tasks), len(tasks) + len(part)))
         tasks += part
     return tasks, spans
@@ -114,36 +150,26 @@ def _over_tasks(lives: Sequence[Live], spans: Sequence[range]) -> list[Live]:
     return [replace(live, first=spans[live.first].start, last=spans[live.last].stop - 1) for live in lives]
 
 
-def _place(
-    kernels: Sequence[Kernel],
-    computes: list[Compute],
-    lives: Sequence[Live],
-    coalesce: int,
-    capacity_bytes: int,
-    optimize: str,
-) -> Scheduled:
-    uses = pack_buffers(kernels, computes, coalesce)
-    live = profile(lives, len(computes))
-    room = capacity_bytes
-    for _ in range(6):
+def _place(search: Search, draft: Draft, coalesce: int) -> tuple[Problem, Plan, Placement]:
+    """Addresses for a draft; loads move later until everything fits, CapacityExceeded when that is not enough."""
+    computes, capacity = draft.computes, search.capacity_bytes
+    uses = pack_buffers(search.kernels, computes, coalesce, draft.streamed)
+    live, room = profile(draft.lives, len(computes)), capacity
+    while True:
         positions = place_loads(uses, live, room)
-        if positions is None or optimize == "memory":
-            positions = [use.first for use in uses]
-        problem = _problem(computes, uses, positions, lives, capacity_bytes)
+        problem = _problem(computes, uses, positions, draft.lives, capacity)
         try:
-            placement = allocate(problem)
+            placement = allocate(problem, QUICK_EFFORT)
+            break
         except CapacityExceeded:
             if all(position == use.first for position, use in zip(positions, uses, strict=True)):
                 raise
-            room -= capacity_bytes // 32
-            continue
-        tasks = interleave(computes, uses, positions)
-        buffers = [Buffer(item.name, "activation", item.n_bytes, item.ring_rows) for item in lives]
-        buffers += [use.buffer for use in uses]
-        placed = tuple(replace(buffer, address=placement.offsets[buffer.name]) for buffer in buffers)
-        plan = Plan({kernel.node: kernel for kernel in kernels}, placed, tuple(tasks))
-        return Scheduled(plan, placement.peak_bytes, placement.bound_bytes, placement.status)
-    raise CapacityExceeded(capacity_bytes, allocate(replace(problem, capacity_bytes=None)), ())
+            room -= capacity // 32
+    buffers = [Buffer(item.name, "activation", item.n_bytes, item.ring_rows) for item in draft.lives]
+    buffers += [use.buffer for use in uses]
+    placed = tuple(replace(buffer, address=placement.offsets[buffer.name]) for buffer in buffers)
+    tasks = tuple(interleave(computes, uses, positions))
+    return problem, Plan({kernel.node: kernel for kernel in search.kernels}, placed, tasks, draft.streamed), placement
 
 
 def _problem(

@@ -6,10 +6,11 @@ the last kernels, every kernel of the group computes the rows that its consumers
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from npuc.lower.kernel import Kernel
+from npuc.lower.operand import Operand
 
 
 @dataclass(frozen=True)
@@ -34,21 +35,37 @@ def expand(kernels: Sequence[Kernel], group: Group) -> list[Step]:
     members = range(group.start, group.stop)
     if group.stripes == 1:
         return [Step(i, range(kernels[i].space[1])) for i in members]
-    consumers = _consumers(kernels, members)
-    done = dict.fromkeys(members, 0)
-    steps = []
+    pull = _Pull(kernels, members, group.stripes)
     for stripe in range(1, group.stripes + 1):
-        need = _needed(kernels, members, consumers, stripe, group.stripes)
-        for i in members:
-            if need[i] > done[i]:
-                steps.append(Step(i, range(done[i], need[i])))
-                done[i] = need[i]
-    return steps
+        for i in pull.sinks:
+            pull.advance(i, kernels[i].space[1] * stripe // group.stripes)
+    for i in members:
+        pull.advance(i, kernels[i].space[1])
+    return pull.steps
 
 
-def _consumers(kernels: Sequence[Kernel], members: range) -> dict[int, list[int]]:
-    """Kernels of the group that read what each kernel writes."""
-    return {i: [j for j in members if j != i and kernels[i].ofm.storage in reads_of(kernels[j])] for i in members}
+class _Pull:
+    """Computes rows when a consumer asks for them, so that line buffers stay as short as the windows allow."""
+
+    def __init__(self, kernels: Sequence[Kernel], members: range, stripes: int) -> None:
+        self._kernels = kernels
+        self._done = dict.fromkeys(members, 0)
+        self._granule = {i: -(-kernels[i].space[1] // stripes) for i in members}
+        self._producers = {
+            i: [j for j in members if j < i and kernels[j].ofm.storage in reads_of(kernels[i])] for i in members
+        }
+        feeding = {j for producers in self._producers.values() for j in producers}
+        self.sinks = [i for i in members if i not in feeding]
+        self.steps: list[Step] = []
+
+    def advance(self, i: int, rows: int) -> None:
+        """Compute kernel `i` up to `rows` rows, a granule at a time, and first what each granule reads."""
+        while self._done[i] < rows:
+            stop = min(self._done[i] + self._granule[i], rows)
+            for j in self._producers[i]:
+                self.advance(j, _rows_read(self._kernels[j], self._kernels[i], range(self._done[i], stop)))
+            self.steps.append(Step(i, range(self._done[i], stop)))
+            self._done[i] = stop
 
 
 def reads_of(kernel: Kernel) -> set[str]:
@@ -56,28 +73,14 @@ def reads_of(kernel: Kernel) -> set[str]:
     return {operand.storage for operand in (kernel.ifm, kernel.ifm2) if operand is not None}
 
 
-def _needed(
-    kernels: Sequence[Kernel], members: range, consumers: Mapping[int, list[int]], stripe: int, stripes: int
-) -> dict[int, int]:
-    need: dict[int, int] = {}
-    for i in reversed(members):
-        rows = kernels[i].space[1]
-        if stripe == stripes:
-            need[i] = rows
-        elif not consumers[i]:
-            need[i] = rows * stripe // stripes
-        else:
-            need[i] = max((_rows_read(kernels[i], kernels[j], need[j]) for j in consumers[i] if need[j]), default=0)
-    return need
-
-
-def _rows_read(producer: Kernel, consumer: Kernel, rows: int) -> int:
+def _rows_read(producer: Kernel, consumer: Kernel, y: range) -> int:
+    """Rows of `producer` that must exist before `consumer` computes rows `y`."""
+    first = second = 0
     if consumer.ifm is not None and consumer.ifm.storage == producer.ofm.storage:
-        first = consumer.input_rows(range(rows)).stop
-    else:
-        first = 0
-    second = consumer.ifm2 is not None and consumer.ifm2.storage == producer.ofm.storage
-    return min(max(first, rows if second else 0), producer.space[1])
+        first = consumer.input_rows(y).stop
+    if consumer.ifm2 is not None and consumer.ifm2.storage == producer.ofm.storage:
+        second = y.stop
+    return min(max(first, second), producer.space[1])
 
 
 def can_ring(kernels: Sequence[Kernel], group: Group, storage: str) -> bool:
@@ -88,14 +91,21 @@ def can_ring(kernels: Sequence[Kernel], group: Group, storage: str) -> bool:
         for operand in (kernel.ofm, kernel.ifm, kernel.ifm2):
             if operand is None or operand.storage != storage:
                 continue
-            if i not in inside or not kernel.spatial or kernel.whole_input or not operand.is_pixel_major:
-                return False
-            if operand.shape[0] != 1 or operand.offset_bytes >= max(operand.row, 1) or operand.row == 0:
+            if i not in inside or not kernel.spatial or kernel.whole_input or not _rolls(operand):
                 return False
             if row not in (None, operand.row) or rows not in (None, operand.shape[1]):
                 return False
             row, rows = operand.row, operand.shape[1]
     return True
+
+
+def _rolls(operand: Operand) -> bool:
+    """True for one image whose rows are whole rows of its storage."""
+    if operand.shape[0] != 1 or operand.row == 0:
+        return False
+    if operand.is_pixel_major:
+        return operand.offset_bytes < operand.row
+    return operand.offset_bytes == 0 and operand.block == operand.shape[1] * operand.row
 
 
 def ring_rows(kernels: Sequence[Kernel], steps: Sequence[Step], storage: str) -> int:

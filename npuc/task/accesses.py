@@ -33,6 +33,8 @@ def _input_channels(kernel: Kernel, task: Compute) -> range:
 
 def _operand(plan: Plan, kernel: Kernel, operand: Operand, task: Compute, y: range, c: range) -> list[Interval]:
     if operand.storage == PARAMETERS:
+        if kernel.node in plan.streamed:
+            return []
         start = kernel.parameters.operand_offset
         name, offset = plan.locate(kernel.node, start, start + len(kernel.parameters.operand))
         return [(name, offset, offset + len(kernel.parameters.operand))]
@@ -44,7 +46,9 @@ def _operand(plan: Plan, kernel: Kernel, operand: Operand, task: Compute, y: ran
 
 
 def _parameters(plan: Plan, kernel: Kernel, task: Compute) -> list[Interval]:
-    found = []
+    found: list[Interval] = []
+    if kernel.node in plan.streamed:
+        return found
     if kernel.parameters.head_bytes:
         name, offset = plan.locate(kernel.node, 0, kernel.parameters.head_bytes)
         found.append((name, offset, offset + kernel.parameters.head_bytes))

@@ -76,11 +76,12 @@ Task = Load | Compute
 
 @dataclass(frozen=True)
 class Plan:
-    """Kernels, buffers and tasks in program order. Storages without a buffer of their own do not exist."""
+    """Kernels, buffers and tasks in program order. Parameters of `streamed` kernels are read from flash in place."""
 
     kernels: Mapping[str, Kernel]
     buffers: tuple[Buffer, ...]
     tasks: tuple[Task, ...]
+    streamed: frozenset[str] = frozenset()
 
     @cached_property
     def buffer(self) -> dict[str, Buffer]:

@@ -5,6 +5,7 @@
     buffer "conv1.out" activation bytes=16384 ring=0 at=0
     buffer "p0" parameters bytes=592 ring=0 at=16384
       part "conv1" 0:592
+    stream "fc1"
     load "p0" 0:592
     compute "conv1" mac.conv n=0 y=0:32 x=0:32 c=0:16 k=0:3 block=4x32x16
 
@@ -46,6 +47,7 @@ def format_plan(scheduled: Scheduled) -> str:
             f"at={buffer.address}"
         )
         lines += [f"  part {json.dumps(part.kernel)} {part.start}:{part.stop}" for part in buffer.parts]
+    lines += [f"stream {json.dumps(name)}" for name in sorted(scheduled.plan.streamed)]
     lines += [_format_task(task) for task in scheduled.plan.tasks]
     return "\n".join(lines) + "\n"
 
@@ -70,6 +72,7 @@ def parse_plan(text: str, kernels: Sequence[Kernel]) -> Scheduled:
     by_name = {kernel.node: kernel for kernel in kernels}
     buffers: list[Buffer] = []
     tasks: list[Task] = []
+    streamed: set[str] = set()
     certificate = {"peak": "0", "bound": "0", "status": "feasible"}
     for number, words in lines[1:]:
         try:
@@ -80,6 +83,8 @@ def parse_plan(text: str, kernels: Sequence[Kernel]) -> Scheduled:
                     buffers.append(_buffer(words))
                 case "part":
                     buffers[-1] = replace(buffers[-1], parts=(*buffers[-1].parts, _part(words, by_name)))
+                case "stream":
+                    streamed.add(by_name[json.loads(words[1])].node)
                 case "load":
                     tasks.append(_load(words, buffers))
                 case "compute":
@@ -88,7 +93,7 @@ def parse_plan(text: str, kernels: Sequence[Kernel]) -> Scheduled:
                     raise ValueError(f"unknown line kind {words[0]!r}")
         except (ValueError, KeyError, IndexError) as error:
             raise _fail(number, str(error)) from error
-    plan = Plan(by_name, tuple(buffers), tuple(tasks))
+    plan = Plan(by_name, tuple(buffers), tuple(tasks), frozenset(streamed))
     _check_buffers(plan)
     _check_coverage(plan)
     return Scheduled(plan, int(certificate["peak"]), int(certificate["bound"]), certificate["status"])
