@@ -179,7 +179,7 @@ def test_a_bias_beyond_int32_widens_the_weight_scale(dense: bool, caplog: pytest
     bias = floats(5, -4.5)
     if dense:
         x: tuple[int, ...] = (1, 1)
-        w = floats(1e-7, -1e-7).reshape(1, 2)
+        w: Array = floats(1e-7, -1e-7).reshape(1, 2)
         graph = float_graph([node("Gemm", ["x", "w", "b"], ["y"])], {"x": x}, w=w, b=bias.reshape(1, 2))
     else:
         x = (1, 1, 1, 1)

@@ -1,5 +1,7 @@
 """A graph for n samples gives what n runs give."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -23,7 +25,7 @@ def test_samples_stay_apart_and_in_order() -> None:
         node("Softmax", ["s"], ["y"], axis=1),
     ]
     constants = {"shape": [1, 9, 4], "starts": [1], "ends": [7], "axes": [1]}
-    arrays = {name: np.array(value, np.int64) for name, value in constants.items()}
+    arrays: dict[str, Any] = {name: np.array(value, np.int64) for name, value in constants.items()}
     graph = float_graph(nodes, {"x": (1, 3, 8, 8)}, w=W, **arrays)
     x = normal((1, 3, 8, 8), 5)
     together = evaluate(rebatch(graph, 5), {"x": x})["y"]

@@ -15,7 +15,10 @@ from npuc.ptq.calibrate import calibrate_model
 from npuc.ptq.quantize import quantize
 from tests.shared_data import shared_file
 
-SHAPES = {"fsdd_dscnn": {"input": (1, 49, 40)}, "st_mobilenetv2_035_128": {"input_1": (1, 3, 128, 128)}}
+SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
+    "fsdd_dscnn": {"input": (1, 49, 40)},
+    "st_mobilenetv2_035_128": {"input_1": (1, 3, 128, 128)},
+}
 
 
 def read(name: str) -> Graph:
