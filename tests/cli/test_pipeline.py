@@ -11,7 +11,7 @@ import pytest
 from calibration import load_labels
 from npuc.cli import main
 from tests.cli.conftest import DIGITS, Npuc
-from tests.shared_data import shared_file
+from tests.shared_data import ROOT, shared_file
 
 
 def document(npuc: Npuc, *arguments: str | Path) -> dict[str, Any]:
@@ -46,7 +46,17 @@ def program(compiled: Path, tmp_path: Path) -> Path:
     return tmp_path / "digits.npu"
 
 
-def test_the_tour_of_the_readme(npuc: Npuc, program: Path) -> None:
+def test_the_tour_of_the_readme_works_as_written(npuc: Npuc, tmp_path: Path) -> None:
+    for name in ("model.onnx", "digits.npz"):
+        shutil.copy(DIGITS / name, tmp_path / name)
+    tour = (ROOT / "README.md").read_text(encoding="utf-8").split("## Sixty seconds")[1].split("## ")[0]
+    commands = [line.split()[1:] for line in tour.splitlines() if line.startswith("    npuc ")]
+    assert [command[0] for command in commands] == ["calibrate", "compile", "run", "profile"]
+    for command in commands:
+        assert npuc(*command).status == 0, command
+
+
+def test_outputs_are_those_of_the_float_model(npuc: Npuc, program: Path) -> None:
     result = npuc("run", program, "--input", DIGITS / "digits.npz", "--output", "probabilities.npz", "--check")
     assert result.status == 0
     assert "bit-exact" in result.out
