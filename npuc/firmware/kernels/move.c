@@ -1,0 +1,71 @@
+/* Kernels that move elements without computing. */
+#include "npuc_tensor.h"
+
+int32_t npuc_resize(const void *parameters, uint8_t *sram, const uint8_t *flash)
+{
+    const npuc_resize_parameters *p = parameters;
+    const uint8_t *x = npuc_source(p->x.at, sram, flash);
+    if (!npuc_is_source(p->x.at) || !npuc_is_destination(p->y.at) || p->factor[0] < 1 || p->factor[1] < 1) {
+        return NPUC_KERNEL_BAD_PARAMETERS;
+    }
+    uint8_t *y = sram + p->y.at.offset;
+    for (int32_t n = 0; n < p->y.size[0]; n++) {
+        for (int32_t c = 0; c < p->y.size[1]; c++) {
+            for (int32_t h = 0; h < p->y.size[2]; h++) {
+                for (int32_t w = 0; w < p->y.size[3]; w++) {
+                    const uint8_t *from = x + npuc_place(&p->x, n, c, h / p->factor[0], w / p->factor[1]);
+                    uint8_t *to = y + npuc_place(&p->y, n, c, h, w);
+                    for (int32_t i = 0; i < p->item_bytes; i++) {
+                        to[i] = from[i];
+                    }
+                }
+            }
+        }
+    }
+    return NPUC_KERNEL_OK;
+}
+
+/* Steps to the next run: adds one to the indices of all axes but the last; returns 0 after the last run. */
+static int32_t advance(const npuc_copy_parameters *p, int32_t *index)
+{
+    for (int32_t axis = NPUC_COPY_AXES - 2; axis >= 0; axis--) {
+        if (++index[axis] < p->size[axis]) {
+            return 1;
+        }
+        index[axis] = 0;
+    }
+    return 0;
+}
+
+static void copy_run(const npuc_copy_parameters *p, const uint8_t *source, uint8_t *destination)
+{
+    const int32_t last = NPUC_COPY_AXES - 1;
+    for (int32_t i = 0; i < p->size[last]; i++) {
+        destination[i * p->destination_stride[last]] = source[i * p->source_stride[last]];
+    }
+}
+
+int32_t npuc_copy(const void *parameters, uint8_t *sram, const uint8_t *flash)
+{
+    const npuc_copy_parameters *p = parameters;
+    int32_t index[NPUC_COPY_AXES];
+    if (!npuc_is_source(p->source) || !npuc_is_destination(p->destination)) {
+        return NPUC_KERNEL_BAD_PARAMETERS;
+    }
+    for (int32_t axis = 0; axis < NPUC_COPY_AXES; axis++) {
+        index[axis] = 0;
+        if (p->size[axis] < 1) {
+            return NPUC_KERNEL_BAD_PARAMETERS;
+        }
+    }
+    do {
+        int32_t from = 0;
+        int32_t to = p->destination.offset;
+        for (int32_t axis = 0; axis < NPUC_COPY_AXES - 1; axis++) {
+            from += index[axis] * p->source_stride[axis];
+            to += index[axis] * p->destination_stride[axis];
+        }
+        copy_run(p, npuc_source(p->source, sram, flash) + from, sram + to);
+    } while (advance(p, index));
+    return NPUC_KERNEL_OK;
+}
