@@ -42,6 +42,7 @@ PIPELINE = (
     "schedule",
     "lock",
     "emit",
+    "firmware",
     "verify",
     "compiler",
     "cli",

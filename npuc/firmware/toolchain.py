@@ -1,0 +1,161 @@
+"""Finds C compilers and builds the kernels on first use, into the user's cache.
+
+The cache is `$XDG_CACHE_HOME/npuc`, by default `~/.cache/npuc`. An artifact's folder is named after a hash of sources,
+flags and the compiler's version, so that a change of any of them builds anew; it appears complete or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import logging
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from npuc.errors import NpucError
+
+STAGE = "firmware"
+KERNELS = Path(__file__).parent / "kernels"
+
+WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wundef", "-pedantic", "-Werror")
+_FREESTANDING = ("-ffreestanding", "-fno-builtin", "-ffunction-sections", "-fdata-sections", "-g0")
+
+log = logging.getLogger(STAGE)
+
+
+class ToolchainError(NpucError):
+    """No compiler was found, or it failed."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to build for: flags of every compiler, its usual names, and the triple and processor that zig needs."""
+
+    name: str
+    flags: tuple[str, ...]
+    compilers: tuple[str, ...]
+    zig: tuple[str, ...] = ()
+    suffix: str = ".elf"
+
+    @property
+    def is_host(self) -> bool:
+        """True for a shared object of this machine."""
+        return not self.zig
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A command line that compiles C for one target, and what it says about its version."""
+
+    command: tuple[str, ...]
+    version: str
+
+
+def _cortex(name: str, processor: str) -> Target:
+    flags = (f"-mcpu={name}", "-mthumb", "-O2")
+    return Target(name, flags, ("arm-none-eabi-gcc",), ("-target", "thumb-freestanding-eabi", f"-mcpu={processor}"))
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("host", ("-O3", "-fPIC", "-shared"), ("cc", "gcc", "clang"), suffix=".so"),
+        _cortex("cortex-m4", "cortex_m4"),
+        _cortex("cortex-m7", "cortex_m7"),
+        _cortex("cortex-m33", "cortex_m33"),
+        Target("aarch64", ("-O2",), ("aarch64-none-elf-gcc", "aarch64-linux-gnu-gcc"),
+               ("-target", "aarch64-freestanding-none")),
+    )
+}  # fmt: skip
+
+
+def kernel_sources() -> list[Path]:
+    """The C files of the kernels, sorted."""
+    return sorted(KERNELS.glob("*.c"))
+
+
+def find_compiler(target: Target) -> Compiler:
+    """The first compiler there is: $NPUC_CC (cross) or $CC (host), the target's usual ones, ziglang.
+
+    ToolchainError: there is none, or the one that a variable names does not run.
+    """
+    variable = "CC" if target.is_host else "NPUC_CC"
+    named = os.environ.get(variable, "")
+    if named:
+        return _probe(tuple(shlex.split(named)), f"${variable}")
+    for name in target.compilers:
+        if path := shutil.which(name):
+            return _probe((path,), name)
+    if importlib.util.find_spec("ziglang") is not None:
+        return _probe((sys.executable, "-m", "ziglang", "cc", *target.zig), "ziglang")
+    raise ToolchainError(
+        f"no C compiler for {target.name}: looked for ${variable}, {', '.join(target.compilers)}, ziglang", stage=STAGE,
+        hint=f"install one of them (pip install 'npuc[arm]' brings ziglang) or name a compiler in ${variable}",
+    )  # fmt: skip
+
+
+@cache
+def _probe(command: tuple[str, ...], name: str) -> Compiler:
+    try:
+        result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolchainError(f"compiler {name} does not run: {error}", stage=STAGE,
+                             hint="repair it or name another one") from error  # fmt: skip
+    return Compiler(command, result.stdout.partition("\n")[0])
+
+
+def cache_folder() -> Path:
+    """Where artifacts are kept."""
+    root = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(root) if root else Path.home() / ".cache") / "npuc"
+
+
+def build_kernels(target_name: str, *, extra: tuple[str, ...] = (), extra_sources: tuple[Path, ...] = ()) -> Path:
+    """Path of the kernels built for a target of TARGETS; builds them unless the cache has them.
+
+    `extra` flags and `extra_sources` (C files and linker scripts) join the command and the key.
+    """
+    target = TARGETS[target_name]
+    compiler = find_compiler(target)
+    flags = (*WARNINGS, *_FREESTANDING, *target.flags, *extra)
+    sources = [*kernel_sources(), *extra_sources]
+    key = hashlib.sha256(repr((compiler.command, compiler.version, flags)).encode())
+    for path in [*sources, *sorted(KERNELS.glob("*.h"))]:
+        key.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    artifact = cache_folder() / key.hexdigest()[:32] / f"npuc_kernels_{target.name}{target.suffix}"
+    if not artifact.exists():
+        log.info("building the kernels for %s with %s", target.name, compiler.version)
+        _build([*compiler.command, *flags], sources, artifact)
+    return artifact
+
+
+def _build(command: list[str], sources: list[Path], artifact: Path) -> None:
+    """Compile in a temporary folder beside the artifact's and rename it into place."""
+    cached = artifact.parent
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cached.parent, prefix="build-") as name:
+        made = Path(name) / "artifact"
+        made.mkdir()
+        arguments = [f"-Wl,-T,{path}" if path.suffix == ".ld" else str(path) for path in sources]
+        run_compiler([*command, f"-I{KERNELS}", *arguments, "-o", str(made / artifact.name)])
+        try:
+            made.rename(cached)
+        except OSError:
+            if not artifact.exists():  # not merely a second process that was faster
+                raise
+
+
+def run_compiler(command: list[str]) -> None:
+    """Run a compiler; ToolchainError with the first lines of its complaint when it fails."""
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        complaint = "\n  ".join(result.stderr.strip().splitlines()[:8])
+        raise ToolchainError(f"{command[0]} failed with status {result.returncode}:\n  {complaint}", stage=STAGE,
+                             hint="name another compiler, or report this as a bug of npuc")  # fmt: skip
