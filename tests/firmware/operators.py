@@ -1,0 +1,244 @@
+"""Random integer operators as graphs of one node: every kind and attribute, extremes, ties and memory orders."""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from hypothesis import strategies as st
+
+from isa.arithmetic import softmax_scale
+from npuc.firmware.graph_runner import Backend, KernelProgram, lower_to_kernels, run_program
+from npuc.graph.graph import Graph, Node, evaluate, type_of_array, verify
+from npuc.graph.types import Array
+from npuc.ops.integer.conv import QConv, Residual
+from npuc.ops.integer.elementwise import Lookup, QAdd, QMul
+from npuc.ops.integer.pool import QAveragePool, QMaxPool, QMean
+from npuc.ops.integer.rescale import Rescale
+from npuc.ops.integer.softmax import QSoftmax
+from npuc.ops.op import Op
+from npuc.ops.structure import Concat, Pad, Reshape, ResizeNearest, Slice, Transpose
+from npuc.ops.window import Window
+
+Drawn = TypeVar("Drawn")
+
+INT8 = st.one_of(st.sampled_from([-128, -1, 0, 1, 127]), st.integers(-128, 127))
+
+def mostly(likely: st.SearchStrategy[Drawn], rare: st.SearchStrategy[Drawn]) -> st.SearchStrategy[Drawn]:
+    """Seven draws of eight from `likely`: results that saturate hide what came before."""
+    return st.integers(0, 7).flatmap(lambda n: rare if n == 7 else likely)
+
+
+CLAMP = mostly(st.just((-128, 127)), st.tuples(INT8, INT8).map(lambda pair: (min(pair), max(pair))))
+SMALL = st.integers(1, 3)
+SIZES = st.tuples(st.integers(1, 2), st.integers(1, 6), st.integers(1, 6), st.integers(1, 6))
+# Powers of two make ties; the ends of the range make the largest products.
+MULTIPLIER = st.one_of(
+    mostly(st.just(1 << 30), st.sampled_from([0, (1 << 31) - 1])), st.integers(1 << 30, (1 << 31) - 1)
+)
+TABLE = st.integers(0, 1 << 32).map(
+    lambda seed: tuple(np.random.default_rng(seed).integers(-128, 128, 256).tolist())
+)  # fmt: skip
+# Groups, input and output channels of each: dense, depthwise, grouped, on both sides of the kernel's block of channels.
+GROUPS = [(1, 1, 3), (1, 5, 2), (1, 19, 33), (2, 2, 2), (3, 1, 1), (3, 1, 2), (35, 1, 1), (2, 3, 9)]
+DTYPES = st.sampled_from(["int8", "uint8", "int16", "int32", "float32", "int64"])
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator, its operands, the position of those that are constants, and how values lie in memory."""
+
+    op: Op
+    operands: list[Array]
+    constants: tuple[int, ...]
+    shuffle: int | None
+
+    def graph(self) -> Graph:
+        """The one node as a graph."""
+        names = [f"x{i}" for i in range(len(self.operands))]
+        kinds = {name: type_of_array(array) for name, array in zip(names, self.operands, strict=True)}
+        (y,) = self.op.infer(*kinds.values())
+        constants = {names[i]: self.operands[i] for i in self.constants}
+        inputs = tuple(name for name in names if name not in constants)
+        node = Node("node", self.op, tuple(names), ("y",))
+        return verify(Graph("case", (node,), {**kinds, "y": y}, constants, inputs, ("y",)))
+
+    def program(self) -> KernelProgram:
+        """Its kernel calls."""
+        graph = self.graph()
+        if self.shuffle is None:
+            return lower_to_kernels(graph)
+        rng = np.random.default_rng(self.shuffle)
+        orders = {name: tuple(rng.permutation(len(kind.shape)).tolist()) for name, kind in graph.values.items()}
+        return lower_to_kernels(graph, orders.__getitem__)
+
+
+def check(case: Case, backend: Backend) -> None:
+    """The backend gives the bytes of the operator's reference."""
+    program = case.program()
+    feeds = {name: case.operands[int(name[1:])] for name in program.graph.inputs}
+    expected = evaluate(program.graph, feeds)["y"]
+    got = run_program(program, feeds, backend)["y"]
+    assert got.dtype == expected.dtype
+    assert np.array_equal(got, expected, equal_nan=got.dtype.kind == "f")
+
+
+@st.composite
+def arrays(draw: st.DrawFn, shape: tuple[int, ...], dtype: str = "int8") -> Array:
+    """Integers of the whole range, or its two ends only, or one value."""
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 32)))
+    if dtype == "float32":
+        return rng.standard_normal(shape).astype(np.float32)
+    limits = np.iinfo(dtype)
+    chosen = draw(st.sampled_from(["any", "ends", "one"]))
+    if chosen == "ends":
+        return rng.choice(np.array([limits.min, limits.max], dtype), shape)
+    if chosen == "one":
+        return np.full(shape, rng.integers(limits.min, limits.max, endpoint=True), dtype)
+    return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+@st.composite
+def factors(draw: st.DrawFn, near: int, smallest_shift: int = 2) -> Rescale:
+    """Mostly shifts of `near` and up to three more."""
+    shift = draw(mostly(st.integers(near, near + 3), st.integers(smallest_shift, 62)))
+    return Rescale(draw(MULTIPLIER), shift)
+
+
+@st.composite
+def windows(draw: st.DrawFn, *, is_pool: bool, max_dilation: int = 2) -> Window:
+    kernel = draw(st.tuples(SMALL, SMALL))
+    dilation = draw(st.tuples(*[st.integers(1, max_dilation)] * 2))
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    top, left, bottom, right = (draw(st.integers(0, reach[axis % 2] - 1 if is_pool else 3)) for axis in range(4))
+    return Window(kernel, draw(st.tuples(SMALL, SMALL)), dilation, (top, left, bottom, right))
+
+
+def input_size(window: Window, extra: tuple[int, int]) -> list[int]:
+    """Rows and columns that hold the window even without its pads."""
+    return [(k - 1) * d + e for k, d, e in zip(window.kernel, window.dilation, extra, strict=True)]
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> tuple[Op, list[Array], tuple[int, ...]]:
+    groups, depth, multiple = draw(st.sampled_from(GROUPS))
+    oc, is_unsigned = groups * multiple, draw(st.booleans())
+    window = draw(windows(is_pool=False))
+    size = input_size(window, draw(st.tuples(SMALL, SMALL)))
+    n, zero_point = draw(st.integers(1, 2)), draw(INT8)
+    # Sums of n products of random signs are near 2^12 sqrt(n).
+    near = 36 + (depth * window.kernel[0] * window.kernel[1]).bit_length() // 2
+    scales = [draw(factors(near)) for _ in range(min(oc, 3))]
+    scales = [scales[i % len(scales)] for i in range(oc)]
+    residual = None
+    if draw(st.booleans()):
+        residual = Residual(*draw(additions()), draw(INT8), draw(CLAMP), draw(INT8))
+    op = QConv(
+        window, groups, zero_point + 128 * is_unsigned, draw(INT8),
+        tuple(scale.multiplier for scale in scales), tuple(scale.shift for scale in scales),
+        draw(st.booleans()), draw(CLAMP), draw(st.none() | TABLE), residual,
+    )  # fmt: skip
+    bias = draw(arrays((oc,), "int32")) >> draw(mostly(st.integers(14, 22), st.integers(0, 31)))
+    operands = [draw(arrays((n, groups * depth, *size), "uint8" if is_unsigned else "int8")),
+                draw(arrays((oc, depth, *window.kernel))), bias]  # fmt: skip
+    if residual:
+        operands.append(draw(arrays((n, oc, *window.output_shape(*size)))))
+    return op, operands, (1, 2)
+
+
+@st.composite
+def additions(draw: st.DrawFn) -> tuple[int, Rescale, Rescale, Rescale]:
+    """Left shift and the three factors of a rescaled sum."""
+    left = draw(mostly(st.just(20), st.integers(0, 23)))
+    return left, draw(factors(32, 32)), draw(factors(32, 32)), draw(factors(min(max(29 + left, 2), 59)))
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> list[Array]:
+    """Two operands that broadcast."""
+    shape = draw(SIZES)
+    shapes = [tuple(1 if draw(st.integers(0, 3)) == 0 else n for n in shape) for _ in range(2)]
+    return [draw(arrays(s)) for s in shapes]
+
+
+@st.composite
+def elementwise(draw: st.DrawFn) -> tuple[Op, list[Array], tuple[int, ...]]:
+    kind = draw(st.sampled_from(["add", "mul", "table"]))
+    if kind == "table":
+        shape = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
+        return Lookup(draw(TABLE)), [draw(arrays(shape))], ()
+    zero_points = draw(st.tuples(INT8, INT8, INT8))
+    constants = draw(st.sampled_from([(), (0,), (1,)]))
+    if kind == "mul":
+        return QMul(draw(factors(36)), *zero_points, draw(CLAMP)), draw(pairs()), constants
+    op = QAdd(*draw(additions()), *zero_points, draw(CLAMP), draw(st.booleans()))
+    return op, draw(pairs()), constants
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> tuple[Op, list[Array], tuple[int, ...]]:
+    kind, zero_point = draw(st.sampled_from(["max", "average", "mean"])), draw(INT8)
+    if kind == "mean":
+        return QMean(draw(factors(29)), zero_point, draw(INT8), draw(CLAMP)), [draw(arrays(draw(SIZES)))], ()
+    window = draw(windows(is_pool=True, max_dilation=2 if kind == "max" else 1))
+    x = draw(arrays((draw(SMALL), draw(SMALL), *input_size(window, draw(st.tuples(SMALL, SMALL))))))
+    if kind == "max":
+        return QMaxPool(window, draw(CLAMP)), [x], ()
+    return QAveragePool(window, draw(CLAMP), draw(st.booleans()), zero_point), [x], ()
+
+
+@st.composite
+def softmaxes(draw: st.DrawFn) -> tuple[Op, list[Array], tuple[int, ...]]:
+    near = softmax_scale(1.0, draw(st.floats(1e-3, 1)))
+    scale = draw(st.one_of(st.just(near), st.tuples(st.integers(1 << 30, (1 << 31) - 1), st.integers(0, 31))))
+    return QSoftmax(*scale, draw(st.integers(0, 3))), [draw(arrays(draw(SIZES)))], ()
+
+
+@st.composite
+def moves(draw: st.DrawFn) -> tuple[Op, list[Array], tuple[int, ...]]:
+    kind = draw(st.sampled_from(["reshape", "transpose", "slice", "concat", "pad", "resize"]))
+    dtype = draw(DTYPES)
+    if kind == "resize":
+        return ResizeNearest(draw(st.tuples(SMALL, SMALL))), [draw(arrays(draw(SIZES), dtype))], ()
+    rank = draw(st.integers(1, 5))
+    shape = tuple(draw(st.lists(st.integers(1, 4), min_size=rank, max_size=rank)))
+    x = draw(arrays(shape, dtype))
+    if kind == "reshape":
+        return Reshape(draw(st.sampled_from([(x.size,), (1, x.size), (*shape[::-1],), (*shape, 1)]))), [x], ()
+    if kind == "transpose":
+        return Transpose(tuple(draw(st.permutations(range(rank))))), [x], ()
+    if kind == "slice":
+        return draw(slices(shape)), [x], ()
+    widths = st.lists(st.integers(0, 2), min_size=rank, max_size=rank).map(tuple)
+    if kind == "pad":
+        return Pad(draw(widths), draw(widths), float(draw(st.integers(0, 127)))), [x], ()
+    axis = draw(st.integers(0, rank - 1))
+    sizes = draw(st.lists(st.integers(1, 3), max_size=3))
+    others = [draw(arrays((*shape[:axis], n, *shape[axis + 1 :]), dtype)) for n in sizes]
+    return Concat(axis), [x, *others], ()
+
+
+@st.composite
+def slices(draw: st.DrawFn, shape: tuple[int, ...]) -> Slice:
+    chosen = []
+    for size in shape:
+        start, last = draw(st.integers(0, size - 1)), draw(st.integers(0, size - 1))
+        step = draw(st.integers(1, 3)) * (1 if start <= last else -1)
+        chosen.append((start, last + (1 if step > 0 else -1), step))
+    starts, stops, steps = zip(*chosen, strict=True)
+    return Slice(starts, stops, steps)
+
+
+FAMILIES = {
+    "convolution": convolutions,
+    "elementwise": elementwise,
+    "pool": pools,
+    "softmax": softmaxes,
+    "move": moves,
+}
+
+
+@st.composite
+def cases(draw: st.DrawFn, families: tuple[str, ...] = tuple(FAMILIES)) -> Case:
+    """Any operator of these families."""
+    op, operands, constants = draw(FAMILIES[draw(st.sampled_from(families))]())
+    return Case(op, operands, constants, draw(st.none() | st.integers(0, 1 << 32)))
