@@ -1,0 +1,96 @@
+// The MAC unit: fetcher, array and output stage, and when an instruction moves from one to the next.
+//
+// The fetcher works on one instruction (the front), array and output stage on one (the back), which may be the same. An
+// instruction starts when the front is free: its predecessor has begun its last chunk, and all its loads are done. It
+// becomes the back when its predecessor has issued its last write.
+
+`include "npuc_isa.vh"
+
+module npuc_mac (
+    input  wire          clk,
+    input  wire          rst,
+    input  wire          ready,
+    input  wire [255:0]  next_instruction,
+    input  wire [1023:0] next_layer,
+    output wire          start,              // takes the head of the queue
+    output wire          issue_end,
+    output wire          retire,
+    output wire          read_request,
+    output wire [26:0]   read_word,
+    input  wire          read_grant,
+    input  wire          read_response,
+    input  wire [63:0]   read_data,
+    output wire          write_request,
+    output wire [26:0]   write_word,
+    output wire [7:0]    write_lanes,
+    output wire [63:0]   write_data,
+    input  wire          write_grant
+);
+    wire          front_valid, all_loaded, blocked;
+    wire [255:0]  front_instruction;
+    wire [1023:0] front_layer;
+    reg           front_owned, back_valid, is_waiting;
+    reg [255:0]   instruction;
+    reg [1023:0]  layer;
+    reg [7:0]     in_flight;                 // started, not retired
+
+    wire is_wait = next_instruction[`NPUC_INSTRUCTION_OPCODE] == `NPUC_OP_WAIT_MAC;
+    wire in_last_chunk, array_done, output_done, output_retire;
+    assign issue_end = front_valid && front_owned && all_loaded && in_last_chunk;
+    assign start = ready && !is_waiting && (!front_valid || issue_end);
+    wire   load = front_valid && !front_owned && array_done && output_done;
+    // A wait retires in order: when nothing before it is left.
+    wire   wait_retire = is_waiting && in_flight == 8'd0;
+    assign retire = output_retire || wait_retire;
+
+    always @(posedge clk) begin
+        if (load) {instruction, layer} <= {front_instruction, front_layer};
+        front_owned <= !(start || issue_end) && (front_owned || load);
+        back_valid <= load || back_valid;
+        is_waiting <= (start && is_wait) || (is_waiting && !wait_retire);
+        in_flight <= in_flight + {7'd0, start && !is_wait} - {7'd0, output_retire};
+        if (rst) {front_owned, back_valid, is_waiting, in_flight} <= 0;
+    end
+
+    wire [63:0] data;
+    wire [3:0]  n_bytes;
+    wire        input_write, weight_write, scale_write, table_write, residual_write;
+    wire        chunk_loaded, residual_loaded, constants_loaded;
+    wire [11:0] input_place;
+    wire [8:0]  residual_place, read_entry;
+    wire [7:0]  input_lanes, residual_lanes;
+    wire [31:0] input_freed, weight_freed, residual_freed, entries_done;
+    wire        finishes_entry;
+    wire [15:0] steps_left, blocks_output;
+    wire [255:0] read_sums;
+
+    npuc_fetch fetch (
+        .clk(clk), .rst(rst), .start(start && !is_wait), .start_instruction(next_instruction), .start_layer(next_layer),
+        .release_front(issue_end), .valid(front_valid), .instruction(front_instruction), .layer(front_layer),
+        .owned(front_owned), .request(read_request), .request_word(read_word), .grant(read_grant),
+        .response(read_response), .response_data(read_data), .data(data), .n_bytes(n_bytes),
+        .input_write(input_write), .input_place(input_place), .input_lanes(input_lanes), .weight_write(weight_write),
+        .scale_write(scale_write), .table_write(table_write), .residual_write(residual_write),
+        .residual_place(residual_place), .residual_lanes(residual_lanes), .chunk_loaded(chunk_loaded),
+        .residual_loaded(residual_loaded), .constants_loaded(constants_loaded), .all_loaded(all_loaded),
+        .blocked(blocked), .input_freed(input_freed), .weight_freed(weight_freed), .residual_freed(residual_freed));
+
+    npuc_array array (
+        .clk(clk), .rst(rst), .load(load), .valid(back_valid), .instruction(instruction), .layer(layer),
+        .data(data), .n_bytes(n_bytes), .input_write(input_write), .input_place(input_place),
+        .input_lanes(input_lanes), .weight_write(weight_write), .chunk_loaded(chunk_loaded),
+        .may_finish(front_owned && (all_loaded || blocked)), .input_freed(input_freed), .weight_freed(weight_freed),
+        .blocks_output(blocks_output), .in_last_chunk(in_last_chunk), .finishes_entry(finishes_entry),
+        .steps_left(steps_left), .entries_done(entries_done), .done(array_done), .read_entry(read_entry),
+        .read_sums(read_sums));
+
+    npuc_output stage (
+        .clk(clk), .rst(rst), .load(load), .valid(back_valid), .instruction(instruction), .layer(layer),
+        .data(data), .n_bytes(n_bytes), .scale_write(scale_write), .table_write(table_write),
+        .residual_write(residual_write), .residual_place(residual_place), .residual_lanes(residual_lanes),
+        .residual_loaded(residual_loaded), .constants_loaded(constants_loaded), .residual_freed(residual_freed),
+        .finishes_entry(finishes_entry), .steps_left(steps_left), .entries_done(entries_done),
+        .blocks_output(blocks_output), .read_entry(read_entry), .read_sums(read_sums), .done(output_done),
+        .request(write_request), .request_word(write_word), .request_lanes(write_lanes), .request_data(write_data),
+        .grant(write_grant), .retire(output_retire));
+endmodule

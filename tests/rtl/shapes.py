@@ -1,0 +1,172 @@
+"""Random MAC instructions on edge-64, with all their operands in sram."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from isa.target_file import load_target
+from isa.timing import block_fits
+from simulator.machine import Machine
+from simulator.program import Program, load
+from tests.rtl.bench import Bytes, Job
+from tests.simulator.assemble import SRAM_BYTES, Assembly, sram
+
+Fields = dict[str, int]
+Random = np.random.Generator
+
+TARGET = load_target("edge-64")
+LANES = TARGET.architecture.cout_lanes
+IFM, RESIDUAL, OFM, WEIGHTS, SCALES, TABLE = 0x0000, 0x4000, 0x7000, 0xA000, 0xF000, 0xFE00
+"""Places of the operands: an input of at most 16 KiB, outputs of at most 12 KiB, weights of at most 20 KiB."""
+
+SCALE_DTYPE = np.dtype([("bias", "<i4"), ("multiplier", "<i4"), ("shift", "u1"), ("reserved", "u1")])
+
+
+@dataclass(frozen=True)
+class Case:
+    """One instruction: its fields, those of its layer, and what it is called in a message."""
+
+    mnemonic: str
+    values: Fields
+    layer: Fields
+
+    def __str__(self) -> str:
+        v, d = self.values, self.layer
+        return (
+            f"{self.mnemonic} {v['height']}x{v['width']}x{v['channels']} of {v['k_channels']} channels, "
+            f"kernel {d['kernel_h']}x{d['kernel_w']}, stride {d['stride_h']}x{d['stride_w']}, "
+            f"block {d['block_h']}x{d['block_w']}x{8 * d['block_c']}"
+        )
+
+
+def tensor(rng: Random, prefix: str, offset: int, shape: tuple[int, int, int], *, aligned: bool) -> Fields:
+    """A layout of [rows, pixels, channels]: 5HD, 5HD with a packed ragged block, or pixel-major."""
+    height, width, channels = shape
+    family = rng.choice(["blocked", "ragged", "pixel-major"])
+    skew = 0 if aligned else int(rng.integers(0, 8))
+    fields = {"base": sram(offset + skew), "type": 0, "zero_point": int(rng.integers(-128, 128)), "c0": LANES}
+    if family == "pixel-major":
+        pixel = -(-channels // 8) * 8 if aligned else channels
+        fields |= {"pixel": pixel, "row": width * pixel, "block": LANES}
+    else:
+        fields |= {"pixel": LANES, "row": LANES * width, "block": LANES * width * height}
+        rest = channels % LANES
+        if family == "ragged" and rest and not aligned:
+            fields |= {"last_pixel": rest, "last_row": rest * width}
+    return {f"{prefix}_{name}": value for name, value in fields.items()}
+
+
+def window(rng: Random, kernel: int, length: int) -> tuple[Fields, int]:
+    """Kernel, stride, dilation and padding of one axis, and the output's length; below 1 when there is none."""
+    stride, dilation = int(rng.integers(1, 4)), int(rng.choice([1, 1, 1, 2]))
+    reach = (kernel - 1) * dilation + 1
+    before, after = (int(rng.integers(0, kernel)) for _ in range(2))
+    fields = {"kernel": kernel, "stride": stride, "dilation": dilation, "pad": before}
+    return fields, (length + before + after - reach) // stride + 1
+
+
+def draw(rng: Random, kind: str, *, aligned: bool) -> Case | None:
+    """A case of `kind` (conv, stem, depthwise); None when the draw gives no legal one."""
+    height, width = (int(n) for n in rng.integers(1, 15, 2))
+    limits = {"conv": (1, 49), "stem": (1, 5), "depthwise": (1, 41)}[kind]
+    channels = int(rng.integers(*limits))
+    kernels = [3, 5, 7] if kind == "stem" else [1, 1, 3, 3, 5, 2]
+    rows, out_h = window(rng, int(rng.choice(kernels)), height)
+    pixels, out_w = window(rng, int(rng.choice(kernels)), width)
+    if out_h < 1 or out_w < 1:
+        return None
+    if kind == "stem":
+        pixels["dilation"] = rows["dilation"]
+    outputs = channels if kind == "depthwise" else int(rng.integers(1, 49))
+    names = {"pad": ("pad_top", "pad_left")}
+    layer: Fields = {"ifm_height": height, "ifm_width": width, "ifm_channels": channels, "ofm_channels": outputs}
+    for name in ("kernel", "stride", "dilation", "pad"):
+        first, second = names.get(name, (f"{name}_h", f"{name}_w"))
+        layer |= {first: rows[name], second: pixels[name]}
+    layer |= tensor(rng, "ifm", IFM, (height, width, channels), aligned=aligned)
+    layer |= tensor(rng, "ofm", OFM, (out_h, out_w, outputs), aligned=aligned)
+    layer |= output_stage(rng, (out_h, out_w, outputs), aligned=aligned)
+    layer |= {
+        "block_h": int(rng.integers(1, out_h + 1)),
+        "block_w": int(rng.integers(1, out_w + 1)),
+        "block_c": 1 if kind == "depthwise" else int(rng.integers(1, outputs // 8 + 2)),
+    }
+    weights = sram(WEIGHTS + (0 if aligned else int(rng.integers(0, 8))))
+    values = {"n": 0, **region(rng, (out_h, out_w, outputs)), "k": 0, "k_channels": 1, "weights": weights}
+    if kind != "depthwise":
+        values |= {"k_channels": channels}
+    mnemonic = "mac.depthwise" if kind == "depthwise" else "mac.conv"
+    case = Case(mnemonic, values, layer)
+    return case if _is_legal(case, height * width * channels, out_h * out_w * outputs) else None
+
+
+def region(rng: Random, shape: tuple[int, int, int]) -> Fields:
+    """The whole output, or a part of it that begins at a channel block."""
+    if rng.random() < 0.5:
+        return {"y": 0, "x": 0, "c": 0, "height": shape[0], "width": shape[1], "channels": shape[2]}
+    y, x = (int(rng.integers(0, n)) for n in shape[:2])
+    c = LANES * int(rng.integers(0, -(-shape[2] // LANES)))
+    extents = [int(rng.integers(1, n + 1)) for n in (shape[0] - y, shape[1] - x, shape[2] - c)]
+    return {"y": y, "x": x, "c": c, "height": extents[0], "width": extents[1], "channels": extents[2]}
+
+
+def output_stage(rng: Random, ofm: tuple[int, int, int], *, aligned: bool) -> Fields:
+    """Both roundings, with and without a table and a residual operand."""
+    use_table, use_residual = (int(rng.random() < 0.4) for _ in range(2))
+    layer = {
+        "double_round": int(rng.integers(0, 2)),
+        "use_table": use_table,
+        "use_residual": use_residual,
+        "clamp_low": int(rng.integers(-128, -50)),
+        "clamp_high": int(rng.integers(50, 128)),
+        "scales": sram(SCALES),
+        "table": sram(TABLE),
+    }
+    if use_residual:
+        layer |= tensor(rng, "ifm2", RESIDUAL, ofm, aligned=aligned)
+        layer |= {"left_shift": 20, "mid_zero_point": int(rng.integers(-128, 128)), "mid_low": -128, "mid_high": 127}
+        for name in ("1", "2", "out"):
+            layer |= {f"multiplier_{name}": int(rng.integers(1 << 30, 1 << 31)), f"shift_{name}": 31}
+        layer["shift_out"] = 49
+    return layer
+
+
+def _is_legal(case: Case, input_bytes: int, output_bytes: int) -> bool:
+    v, d = case.values, case.layer
+    columns = {name: np.array([value], np.int64) for name, value in {**v, **d}.items()}
+    columns["opcode"] = np.array([0x21 if case.mnemonic == "mac.depthwise" else 0x20], np.int64)
+    n_weights = d["kernel_h"] * d["kernel_w"] * v["k_channels"] * v["channels"]
+    steps = v["height"] * v["width"] * n_weights // 64
+    small = input_bytes <= 2000 and output_bytes <= 1400 and n_weights <= 0x4F00 and steps <= 6000
+    return small and bool(block_fits(columns, TARGET)[0])
+
+
+def memory(rng: Random) -> Bytes:
+    """Random bytes; at SCALES constants of 64 channels that keep most outputs off the clamps."""
+    result = rng.integers(0, 256, SRAM_BYTES, dtype=np.uint8)
+    scales = np.zeros(64, SCALE_DTYPE)
+    scales["bias"] = rng.integers(-5000, 5000, 64)
+    scales["multiplier"] = rng.integers(1 << 30, 1 << 31, 64)
+    scales["shift"] = rng.integers(38, 44, 64)
+    table = scales.tobytes()
+    result[SCALES : SCALES + len(table)] = np.frombuffer(table, np.uint8)
+    return result
+
+
+def program_of(cases: list[Case]) -> Program:
+    """The cases one after the other, without conditions."""
+    assembly = Assembly("edge-64")
+    for case in cases:
+        assembly.add(case.mnemonic, case.values, case.layer)
+    return load(assembly.container())
+
+
+def expected_sram(program: Program, before: Bytes) -> Bytes:
+    """Every byte of sram after the simulator has run the program."""
+    result: Bytes = Machine(program, strict=True).run({"sram": before})["sram"]
+    return result
+
+
+def job_of(program: Program, before: Bytes) -> Job:
+    """The whole program on the core."""
+    return Job(program, before, len(program.code))
