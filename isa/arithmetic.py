@@ -170,8 +170,8 @@ def mul(
 
 
 def lookup(table: IntArray, value: IntArray) -> IntArray:
-    """table[value + 128] for int8 values; table [256]. The result has the table's dtype."""
-    result: IntArray = table[value.astype(np.int64) + 128]
+    """table[value + 128] for int8 values, table[value] for uint8; table [256]. The result has the table's dtype."""
+    result: IntArray = table[value.astype(np.int64) - np.iinfo(value.dtype).min]
     return result
 
 
@@ -186,12 +186,17 @@ def divide_rounded(total: npt.ArrayLike, count: npt.ArrayLike) -> Int64Array:
     return np.asarray(np.where(total > 0, magnitude, -magnitude), np.int64)
 
 
-def average_pool(total: npt.ArrayLike, count: npt.ArrayLike, low: int, high: int) -> Int64Array:
-    """clamp(divide_rounded(total, count), low, high).
+def average_pool(
+    total: npt.ArrayLike, count: npt.ArrayLike, low: int, high: int, halves_up: bool = False
+) -> Int64Array:
+    """clamp(divide_rounded(total, count), low, high); with `halves_up` clamp((total + count // 2) // count, low, high).
 
-    total is the sum of the stored values of a window, no zero point subtracted; count the number of values summed.
+    The latter is for values that stand for unsigned ones less 128. total is the sum of the stored values of a window,
+    no zero point subtracted; count the number of values summed.
     """
-    return np.clip(divide_rounded(total, count), low, high)
+    total, count = np.asarray(total, np.int64), np.asarray(count, np.int64)
+    rounded = (total + count // 2) // count if halves_up else divide_rounded(total, count)
+    return np.clip(rounded, low, high)
 
 
 def mean(total: npt.ArrayLike, count: int, factor: Rescale, zero_point: int, low: int, high: int) -> Int64Array:

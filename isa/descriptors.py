@@ -92,11 +92,12 @@ LAYER = RecordSpec(
         Field("use_table", 1, "map the clamped int8 value through the 256-byte table"),
         Field("use_residual", 1, "add the second input in the output stage"),
         Field("count_pad", 1, "vec.avgpool divides by the whole window, padding included"),
-        Field("reserved_flags", 4, "zero"),
+        Field("halves_up", 1, "vec.avgpool rounds halves towards plus infinity instead of away from zero"),
+        Field("reserved_flags", 3, "zero"),
         Field("clamp_low", 16, "smallest output value", signed=True),
         Field("clamp_high", 16, "largest output value", signed=True),
         Field("scales", 32, "table of bias, multiplier, shift; 10 bytes a channel (see SCALE)", unit="address"),
-        Field("table", 32, "256-byte table indexed by value + 128", unit="address"),
+        Field("table", 32, "256-byte table, from the smallest value of the indexing type upwards", unit="address"),
         Field("multiplier_1", 32, "rescale of the first operand", signed=True),
         Field("multiplier_2", 32, "rescale of the second operand", signed=True),
         Field("multiplier_out", 32, "rescale of the result", signed=True),
@@ -108,7 +109,7 @@ LAYER = RecordSpec(
         Field("mid_zero_point", 16, "residual: zero point of the requantized accumulator", signed=True),
         Field("mid_low", 16, "residual: smallest requantized accumulator", signed=True),
         Field("mid_high", 16, "residual: largest requantized accumulator", signed=True),
-        Field("reserved", 16, "zero"),
+        Field("weight_zero_point", 16, "value that stands for zero in the weights of MAC instructions", signed=True),
     ),
 )
 

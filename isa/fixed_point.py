@@ -34,16 +34,16 @@ def _saturate(value: Int64Array) -> Int64Array:
     return np.clip(value, -(1 << 31), (1 << 31) - 1)
 
 
-def exp_negative(value: Int64Array) -> Int64Array:
-    """exp(value / 2^26) for int32 values in -2^31..0, as a fraction of 2^31 (2^31 - 1 for value 0).
+def exp_negative(value: Int64Array, integer_bits: int = EXP_INTEGER_BITS) -> Int64Array:
+    """exp(value / 2^(31 - integer_bits)) for int32 values in -2^31..0, as a fraction of 2^31 (2^31 - 1 for value 0).
 
     value = remainder - k quarters with the remainder in [-1/4, 0): a polynomial gives exp(remainder), then bit i of k,
-    from 0 upwards, multiplies by exp(-2^(i - 2)), a constant rounded to 31 bits.
+    from 0 upwards, multiplies by exp(-2^(i - 2)), a constant rounded to 31 bits. At most 5 integer bits.
     """
-    quarter = 1 << 24
+    quarter = 1 << (29 - integer_bits)
     remainder = (value & (quarter - 1)) - quarter
     quarters = remainder - value
-    result = _exp_small(remainder << EXP_INTEGER_BITS)
+    result = _exp_small(remainder << integer_bits)
     for bit, factor in enumerate((1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)):
         result = np.where(quarters & (quarter << bit), multiply(result, np.int64(factor)), result)
     return np.where(value == 0, (1 << 31) - 1, result)
@@ -62,11 +62,28 @@ def _exp_small(value: Int64Array) -> Int64Array:
 
 
 def reciprocal(value: Int64Array) -> Int64Array:
-    """1 / (1 + value / 2^31) * 2^31 for value in 0..2^31 - 1: three Newton-Raphson steps on (1 + value) / 2."""
+    """1 / (1 + value / 2^31) * 2^31 for value in 0..2^31 - 1."""
+    return _saturate(_half_reciprocal(value) << 1)
+
+
+def _half_reciprocal(value: Int64Array) -> Int64Array:
+    """1 / (1 + value / 2^31) * 2^30 for value in 0..2^31 - 1: three Newton-Raphson steps on (1 + value) / 2."""
     half_denominator = (value + (1 << 31)) >> 1
     one = 1 << 29
     x = 1515870810 + multiply(half_denominator, np.int64(-1010580540))
     for _ in range(3):
         error = one - multiply(half_denominator, x)
         x = x + _saturate(multiply(x, error) << 2)
-    return _saturate(x << 1)
+    return x
+
+
+def logistic(value: Int64Array) -> Int64Array:
+    """1 / (1 + exp(-value / 2^27)) * 2^31 for int32 values; 2^30 for value 0."""
+    positive = reciprocal(exp_negative(-np.abs(value), 4))
+    return np.where(value == 0, 1 << 30, np.where(value > 0, positive, (1 << 31) - 1 - positive))
+
+
+def tanh(value: Int64Array) -> Int64Array:
+    """tanh(value / 2^27) * 2^31 for int32 values, from (1 - e) / (1 + e) with e = exp(-2 |value|)."""
+    magnitude = _saturate((_half_reciprocal(exp_negative(-np.abs(value), 5)) - (1 << 29)) << 2)
+    return np.where(value == 0, 0, np.where(value > 0, magnitude, -magnitude))

@@ -405,8 +405,12 @@
 #define NPUC_LAYER_COUNT_PAD_BITS 1u
 #define NPUC_LAYER_COUNT_PAD_BIAS 0
 #define NPUC_LAYER_COUNT_PAD_SIGNED 0
-#define NPUC_LAYER_RESERVED_FLAGS_BIT 540u  /* zero */
-#define NPUC_LAYER_RESERVED_FLAGS_BITS 4u
+#define NPUC_LAYER_HALVES_UP_BIT 540u  /* vec.avgpool rounds halves towards plus infinity instead of away from zero */
+#define NPUC_LAYER_HALVES_UP_BITS 1u
+#define NPUC_LAYER_HALVES_UP_BIAS 0
+#define NPUC_LAYER_HALVES_UP_SIGNED 0
+#define NPUC_LAYER_RESERVED_FLAGS_BIT 541u  /* zero */
+#define NPUC_LAYER_RESERVED_FLAGS_BITS 3u
 #define NPUC_LAYER_RESERVED_FLAGS_BIAS 0
 #define NPUC_LAYER_RESERVED_FLAGS_SIGNED 0
 #define NPUC_LAYER_CLAMP_LOW_BIT 544u  /* smallest output value */
@@ -421,7 +425,7 @@
 #define NPUC_LAYER_SCALES_BITS 32u
 #define NPUC_LAYER_SCALES_BIAS 0
 #define NPUC_LAYER_SCALES_SIGNED 0
-#define NPUC_LAYER_TABLE_BIT 608u  /* 256-byte table indexed by value + 128 */
+#define NPUC_LAYER_TABLE_BIT 608u  /* 256-byte table, from the smallest value of the indexing type upwards */
 #define NPUC_LAYER_TABLE_BITS 32u
 #define NPUC_LAYER_TABLE_BIAS 0
 #define NPUC_LAYER_TABLE_SIGNED 0
@@ -509,10 +513,10 @@
 #define NPUC_LAYER_MID_HIGH_BITS 16u
 #define NPUC_LAYER_MID_HIGH_BIAS 0
 #define NPUC_LAYER_MID_HIGH_SIGNED 1
-#define NPUC_LAYER_RESERVED_BIT 1008u  /* zero */
-#define NPUC_LAYER_RESERVED_BITS 16u
-#define NPUC_LAYER_RESERVED_BIAS 0
-#define NPUC_LAYER_RESERVED_SIGNED 0
+#define NPUC_LAYER_WEIGHT_ZERO_POINT_BIT 1008u  /* value that stands for zero in the weights of MAC instructions */
+#define NPUC_LAYER_WEIGHT_ZERO_POINT_BITS 16u
+#define NPUC_LAYER_WEIGHT_ZERO_POINT_BIAS 0
+#define NPUC_LAYER_WEIGHT_ZERO_POINT_SIGNED 1
 
 /* dma: Sizes and strides of a four-dimensional copy; dimension 0 is the innermost and is contiguous on both sides. */
 #define NPUC_DMA_BYTES 28u

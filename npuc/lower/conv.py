@@ -64,6 +64,7 @@ def lower_conv(graph: Graph, node: Node, target: Target) -> list[Kernel]:
         "double_round": int(op.double_round),
         "clamp_low": op.clamp[0],
         "clamp_high": op.clamp[1],
+        "weight_zero_point": op.weight_zero_point,
     }
     table = b"" if op.table is None else np.array(op.table, np.int8).tobytes()
     if table:

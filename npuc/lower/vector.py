@@ -125,7 +125,7 @@ def lower_table(graph: Graph, node: Node, target: Target) -> list[Kernel]:
     if not isinstance(op, Lookup):
         raise ValueError("not a table")
     (source, result), spatial = elementwise_operands(graph, node, [node.inputs[0], node.outputs[0]], target)
-    table = np.array(op.table, np.int8).tobytes()
+    table = np.array(op.table, op.dtype).tobytes()
     return [
         Kernel(
             node.name,
@@ -133,7 +133,7 @@ def lower_table(graph: Graph, node: Node, target: Target) -> list[Kernel]:
             node.sources,
             result,
             source,
-            fields=_clamp((-128, 127)),
+            fields=_clamp((0, 255) if op.dtype == "uint8" else (-128, 127)),
             parameters=Parameters(table=table),
             spatial=spatial,
         )
@@ -166,7 +166,7 @@ def lower_pool(graph: Graph, node: Node, target: Target) -> list[Kernel]:
         raise ValueError("not a pooling operator")
     fields = {**window_fields(op.window), **_clamp(op.clamp)}
     if isinstance(op, QAveragePool):
-        fields["count_pad"] = int(op.count_include_pad)
+        fields |= {"count_pad": int(op.count_include_pad), "halves_up": int(op.halves_up)}
     mnemonic = "vec.maxpool" if isinstance(op, QMaxPool) else "vec.avgpool"
     return [_image_kernel(graph, node, target, mnemonic, fields, op.window)]
 

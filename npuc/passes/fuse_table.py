@@ -17,6 +17,8 @@ def fuse_table(graph: Rewriter, node: Node) -> Node | Miss:
     conv = graph.producer(node.inputs[0])
     if conv is None or not isinstance(conv.op, QConv) or not isinstance(node.op, Lookup):
         return Miss("input does not come from a convolution")
+    if node.op.dtype != "int8":
+        return Miss("the output stage writes int8")
     if conv.op.table is not None or conv.op.residual is not None:
         return Miss(f"the output stage of {conv.name} is taken")
     if not graph.is_private(node.inputs[0]):

@@ -43,7 +43,7 @@ def _mul(binding: Binding) -> Step:
 
 def _table(binding: Binding) -> Step:
     region = binding.region
-    binding.require_int8("ifm")
+    binding.require_8_bit("ifm")
     table, source = binding.table(), binding.reads("ifm", region)
     output = binding.writes(region)
     return lambda: output.write(arithmetic.lookup(table, source.read()))

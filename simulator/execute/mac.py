@@ -22,12 +22,13 @@ from simulator.memory import Array, Pattern
 STRIP_ELEMENTS = 1 << 17
 """Elements of a strip's working set that the caches hold."""
 
-LARGEST_WEIGHT = 128
-
 
 @dataclass(frozen=True)
 class _Sums:
     """What the ranges of 8-bit operands imply for their sums of products."""
+
+    weight: int
+    """A bound of every weight's magnitude, zero point subtracted."""
 
     chunk: int
     """Products that a float32 sum holds exactly."""
@@ -41,8 +42,9 @@ class _Sums:
 
 def _sums(binding: Binding, products: int) -> _Sums:
     info = np.iinfo(binding.operand("ifm").dtype)
-    product = LARGEST_WEIGHT * max(-info.min, info.max)
-    return _Sums(1 << (24 - (product - 1).bit_length()), products * LARGEST_WEIGHT * (info.max - info.min))
+    weight = 128 + abs(binding.descriptor["weight_zero_point"])
+    product = weight * max(-info.min, info.max)
+    return _Sums(weight, 1 << (24 - (product - 1).bit_length()), products * weight * (info.max - info.min))
 
 
 def _strips(rows: int, elements_of_a_row: int) -> Iterator[slice]:
@@ -60,8 +62,10 @@ def unpack_weights(packed: Array, products: int, channels: int, lanes: int, out:
 
 
 def _weights(binding: Binding, products: int) -> Callable[[], Array]:
-    """Bind the packed weights; the result is [products, output channels] float32 when called."""
-    channels = binding.values["channels"]
+    """Bind the packed weights; called, they are [products, output channels] float32, zero point subtracted."""
+    channels, zero_point = binding.values["channels"], binding.descriptor["weight_zero_point"]
+    if not -128 <= zero_point <= 127:
+        raise binding.site.fault(f"weights have zero point {zero_point}, allowed: -128 to 127")
     binding.check_elements(products, channels)
     packed = binding.memories.read_view(
         binding.site, Pattern(binding.values["weights"], (products * channels,), (1,), np.dtype(np.int8))
@@ -70,6 +74,8 @@ def _weights(binding: Binding, products: int) -> Callable[[], Array]:
     def unpack() -> Array:
         matrix = binding.workspace.take("weights", (products, channels), np.float32)
         unpack_weights(packed, products, channels, binding.cout_lanes, matrix)
+        if zero_point:
+            matrix -= zero_point
         return matrix
 
     return unpack
@@ -77,7 +83,7 @@ def _weights(binding: Binding, products: int) -> Callable[[], Array]:
 
 def _folded_bias(bias: Array, weights: Array, zero_point: int, sums: _Sums) -> Array:
     """Bias of the raw sums [channels], of the accumulator's type; modulo 2^32 when that is int32."""
-    kind = np.float32 if len(weights) * LARGEST_WEIGHT <= 1 << 24 else np.float64
+    kind = np.float32 if len(weights) * sums.weight <= 1 << 24 else np.float64
     folded: Array = bias - weights.sum(axis=0, dtype=kind).astype(np.int64) * zero_point
     return folded.astype(sums.accumulator(bias))
 

@@ -50,7 +50,7 @@ def _maxpool(binding: Binding) -> Step:
 def _avgpool(binding: Binding) -> Step:
     window = _window(binding)
     low, high = clamp(binding)
-    padded = 0
+    padded, halves_up = 0, bool(binding.descriptor["halves_up"])
     counts = _counts(binding, window)
     if binding.descriptor["count_pad"]:
         padded = binding.operand("ifm").zero_point
@@ -64,7 +64,7 @@ def _avgpool(binding: Binding) -> Step:
         total = np.zeros(output.shape, np.int32)
         for _, taken in window.taps(dense, every_row):
             np.add(total, taken, out=total)
-        output.write(arithmetic.average_pool(total, counts, low, high))
+        output.write(arithmetic.average_pool(total, counts, low, high, halves_up))
 
     return step
 

@@ -170,12 +170,12 @@ def test_random_bytes_decode_alike_or_raise_the_same(code: bytes) -> None:
 
 
 def test_reserved_fields_are_zero() -> None:
-    record = bytearray(encode_record(LAYER, {}))
+    record = bytearray(encode_record(SCALE, {}))
     record[-1] = 1
-    with pytest.raises(IsaError, match="layer: reserved = 0x100, allowed: 0"):
-        decode_record(LAYER, bytes(record))
-    with pytest.raises(IsaError, match="layer: unknown field 'reserved'"):
-        encode_record(LAYER, {"reserved": 0})
+    with pytest.raises(IsaError, match="scale: reserved = 0x1, allowed: 0"):
+        decode_record(SCALE, bytes(record))
+    with pytest.raises(IsaError, match="scale: unknown field 'reserved'"):
+        encode_record(SCALE, {"reserved": 0})
 
 
 def test_the_header_of_an_instruction_is_one_word() -> None:

@@ -87,7 +87,6 @@ def test_output_that_nothing_writes_is_a_fault() -> None:
         ("mac.conv", {"ifm_type": 3}, {}, "ifm has type int32, allowed: int8, uint8"),
         ("mac.conv", {"clamp_high": 128}, {}, "clamp_low..clamp_high is -128..128, allowed: within -128..127"),
         ("vec.add", {"shift_1": 1}, {}, "shift_1 is 1, allowed: 2 to 62"),
-        ("vec.table", {"ifm_type": 1}, {}, "ifm has type uint8, allowed: int8"),
         ("vec.copy", {"ifm_type": 2}, {}, "copies int16 to int8, allowed: elements of the same number of bytes"),
         ("vec.mean", {"shift_out": 31}, {}, "mean for more than one output pixel"),
         ("vec.softmax", {}, {"channels": 7}, "computes channels 0..6 of 8, allowed: all channels"),

@@ -11,8 +11,8 @@ from npuc.ops.window import Window
 EXACT_FLOAT32 = 1 << 24
 """Integers up to this magnitude are exact in float32, and so are sums that stay within it."""
 
-_LARGEST_PRODUCT = 255 * 128
-"""Of an int8 or uint8 value minus its zero point, and an int8 weight."""
+_LARGEST_VALUE = 255
+"""Of an int8 or uint8 value minus its zero point."""
 
 
 def pad_window(x: Array, window: Window, fill: int) -> Array:
@@ -29,12 +29,15 @@ def window_view(padded: Array, window: Window) -> Array:
     return view
 
 
-def convolve(x: Array, weights: Array, window: Window, groups: int, zero_point: int) -> Array:
-    """Sums of (x - zero_point) * weights over each window, padding counting as zero.
+def convolve(
+    x: Array, weights: Array, window: Window, groups: int, zero_point: int, weight_zero_point: int = 0
+) -> Array:
+    """Sums of (x - zero_point) * (weights - weight_zero_point) over each window, padding counting as zero.
 
     x int8 or uint8 [n,ic,h,w]; weights int8 [oc,ic/groups,kh,kw]; result int32 [n,oc,oh,ow], modulo 2^32.
     """
     padded = pad_window(x, window, zero_point).astype(np.int16) - np.int16(zero_point)
+    weights = weights.astype(np.int16) - np.int16(weight_zero_point)
     if groups > 1 and weights.shape[1] == 1:
         return _convolve_depthwise(padded.repeat(weights.shape[0] // groups, axis=1), weights, window)
     patches = window_view(padded.astype(np.float32), window).transpose(0, 1, 4, 5, 2, 3)
@@ -45,7 +48,7 @@ def convolve(x: Array, weights: Array, window: Window, groups: int, zero_point: 
 
 
 def _convolve_depthwise(padded: Array, weights: Array, window: Window) -> Array:
-    """One kernel [1,kh,kw] a channel, tap by tap: padded int16 [n,c,h,w], weights int8 [c,1,kh,kw]."""
+    """One kernel [1,kh,kw] a channel, tap by tap: padded int16 [n,c,h,w], weights int16 [c,1,kh,kw]."""
     taps = window_view(padded.astype(np.int32), window)
     total = np.zeros(taps.shape[:4], np.int32)
     for row in range(window.kernel[0]):
@@ -55,11 +58,11 @@ def _convolve_depthwise(padded: Array, weights: Array, window: Window) -> Array:
 
 
 def matmul_exact(rows: Array, columns: Array) -> Array:
-    """rows [..., m, k] @ columns [..., k, p] as int32, modulo 2^32; float32 integers of at most 8 and 9 bits.
+    """rows [..., m, k] @ columns [..., k, p] as int32, modulo 2^32; float32 integers of at most 9 bits.
 
     Each chunk of k is summed by BLAS in float32, where no partial sum can be rounded, and added up in integers.
     """
-    chunk = EXACT_FLOAT32 // _LARGEST_PRODUCT
+    chunk = EXACT_FLOAT32 // (_LARGEST_VALUE * max(int(np.abs(rows).max(initial=0)), 1))
     total: Array = np.matmul(rows[..., :chunk], columns[..., :chunk, :]).astype(np.int32)
     for start in range(chunk, rows.shape[-1], chunk):
         total += np.matmul(rows[..., start : start + chunk], columns[..., start : start + chunk, :]).astype(np.int32)

@@ -39,7 +39,8 @@ class QConv(Op):
     other int8 [n,oc,oh,ow] -> y int8 [n,oc,oh,ow].
 
     Padding reads the input zero point. Output stage: accumulator + bias, times multipliers[oc] / 2^shifts[oc], plus
-    zero point, clamp, table, residual. Weights are symmetric. A dense layer is a 1x1 convolution on [n,k,1,1].
+    zero point, clamp, table, residual. `weight_zero_point` is that of all weights; it is 0 except in models that come
+    with uint8 weights. A dense layer is a 1x1 convolution on [n,k,1,1].
     """
 
     window: Window
@@ -52,6 +53,7 @@ class QConv(Op):
     clamp: Range
     table: tuple[int, ...] | None = None
     residual: Residual | None = None
+    weight_zero_point: int = 0
 
     @property
     def is_depthwise(self) -> bool:
@@ -63,7 +65,7 @@ class QConv(Op):
             raise ValueError(f"{len(inputs)} operands, need {3 + (self.residual is not None)}")
         x, weights, bias = inputs[:3]
         require_operand(x, "input", self.input_zero_point, ("int8", "uint8"))
-        require_operand(weights, "weights")
+        require_operand(weights, "weights", self.weight_zero_point)
         self._require_weights(x, weights, bias)
         require_range(self.clamp)
         if self.table is not None:
@@ -94,8 +96,8 @@ class QConv(Op):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, weights, bias = inputs[:3]
-        acc = convolve(x, weights, self.window, self.groups, self.input_zero_point) + bias[:, None, None]
-        return (self.output_stage(acc, *inputs[3:]),)
+        sums = convolve(x, weights, self.window, self.groups, self.input_zero_point, self.weight_zero_point)
+        return (self.output_stage(sums + bias[:, None, None], *inputs[3:]),)
 
     def output_stage(self, acc: Array, other: Array | None = None) -> Array:
         """int8 output of int32 accumulators, bias included; both [n,oc,oh,ow]."""

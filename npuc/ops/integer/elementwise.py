@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -63,18 +64,19 @@ class QMul(Op):
 
 @dataclass(frozen=True)
 class Lookup(Op):
-    """table[x + 128] for each element: x int8 -> y int8 of any shape."""
+    """table[x - smallest value of its type] for each element: x int8|uint8 -> y `dtype`, of any shape."""
 
     table: tuple[int, ...]
+    dtype: Literal["int8", "uint8"] = "int8"
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
-        require_table(self.table)
-        if inputs[0].dtype != "int8":
-            raise ValueError(f"input is {inputs[0].dtype}, need int8")
-        return (replace(inputs[0], quant=None, layout=None),)
+        require_table(self.table, self.dtype)
+        if inputs[0].dtype not in ("int8", "uint8"):
+            raise ValueError(f"input is {inputs[0].dtype}, need int8 or uint8")
+        return (TensorType(self.dtype, inputs[0].shape),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        return (arithmetic.lookup(np.asarray(self.table, np.int8), inputs[0]),)
+        return (arithmetic.lookup(np.asarray(self.table, self.dtype), inputs[0]),)
 
 
 def _infer_pair(inputs: tuple[TensorType, ...], zero_points: tuple[int, int], clamp: Range) -> tuple[TensorType, ...]:

@@ -31,7 +31,8 @@ def require_range(clamp: Range) -> None:
         raise ValueError(f"clamp {list(clamp)} is no range within [-128, 127]")
 
 
-def require_table(table: Sequence[int]) -> None:
-    """The table maps each int8 value to an int8 value."""
-    if len(table) != 256 or not -128 <= min(table) <= max(table) <= 127:
-        raise ValueError(f"table of {len(table)} entries, need 256 int8 values")
+def require_table(table: Sequence[int], dtype: str = "int8") -> None:
+    """The table maps each of 256 values to a value of `dtype`, int8 or uint8."""
+    lowest = 0 if dtype == "uint8" else -128
+    if len(table) != 256 or not lowest <= min(table) <= max(table) <= lowest + 255:
+        raise ValueError(f"table of {len(table)} entries, need 256 {dtype} values")

@@ -34,13 +34,15 @@ class QMaxPool(Op):
 class QAveragePool(Op):
     """Rounded mean of the stored values of each window, clamped: x int8 [n,c,h,w] -> y int8 [n,c,oh,ow].
 
-    Padding does not count; with `count_include_pad` it counts and holds `input_zero_point`.
+    Padding does not count; with `count_include_pad` it counts and holds `input_zero_point`. Halves round away from
+    zero, with `halves_up` towards plus infinity: the values stand for those of an unsigned model, less 128.
     """
 
     window: Window
     clamp: Range
     count_include_pad: bool = False
     input_zero_point: int = 0
+    halves_up: bool = False
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         return _infer_pool(inputs[0], self.window, self.clamp)
@@ -51,7 +53,7 @@ class QAveragePool(Op):
         total = window_view(pad_window(x, self.window, fill), self.window).sum(axis=(4, 5), dtype=np.int32)
         counted = pad_window(np.ones((1, 1, *x.shape[2:]), np.int32), self.window, int(self.count_include_pad))
         count = window_view(counted, self.window).sum(axis=(4, 5))
-        return (arithmetic.average_pool(total, count, *self.clamp).astype(np.int8),)
+        return (arithmetic.average_pool(total, count, *self.clamp, self.halves_up).astype(np.int8),)
 
 
 @dataclass(frozen=True)
