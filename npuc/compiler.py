@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from npuc.emit.report import compile_report, program_metadata
 from npuc.emit.stream import emit_stream
 from npuc.graph.graph import Graph
 from npuc.graph.serialize import graph_to_bytes
+from npuc.graph.types import Host
 from npuc.layout.assign import assign_layouts
 from npuc.legalize import legalize
 from npuc.lock import Lock, check_lock, make_lock
@@ -88,7 +89,6 @@ def compile_model(graph: Graph, table: QuantTable | None, options: Options) -> C
         target,
         metadata,
         b"" if options.strip else reference,
-        host_float=table is not None,
     )
     return Compiled(
         program, debug_map(placed, scheduled.plan, stream),
@@ -98,12 +98,12 @@ def compile_model(graph: Graph, table: QuantTable | None, options: Options) -> C
 
 
 def quantized(graph: Graph, table: QuantTable | None) -> Graph:
-    """The integer graph: `graph` itself when it is one already."""
+    """The integer graph: `graph` itself when it is one already; the host goes on to see floats."""
     if table is None:
         return graph
     from npuc.ptq.quantize import quantize
 
-    return quantize(graph, table)
+    return replace(quantize(graph, table), host=dict.fromkeys((*graph.inputs, *graph.outputs), Host(half_even=True)))
 
 
 def _decide(graph: Graph, kernels: list[Kernel], reference: bytes, options: Options) -> str:

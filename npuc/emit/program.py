@@ -11,6 +11,7 @@ from isa.target_file import target_to_dict
 from npuc.emit.stream import Stream, placed
 from npuc.errors import InvalidGraph
 from npuc.graph.graph import Graph
+from npuc.graph.types import Host
 from npuc.task.task import Compute, Load, Plan
 
 MAP_SCHEMA = "npuc.map/1"
@@ -23,12 +24,10 @@ def write_program(
     target: Target,
     metadata: dict[str, Any],
     reference: bytes,
-    *,
-    host_float: bool,
 ) -> bytes:
-    """Bytes of the `.npu` file; `host_float`: the source model's inputs and outputs are float32."""
-    entries = [_io_entry(graph, plan, name, "in", host_float) for name in graph.inputs]
-    entries += [_io_entry(graph, plan, name, "out", host_float) for name in graph.outputs]
+    """Bytes of the `.npu` file."""
+    entries = [_io_entry(graph, plan, name, "in") for name in graph.inputs]
+    entries += [_io_entry(graph, plan, name, "out") for name in graph.outputs]
     tables = target_to_dict(target)
     return write_container(Container(
         target_name=target.name, fingerprint=target.fingerprint, constants=stream.constants,
@@ -37,10 +36,11 @@ def write_program(
     ))  # fmt: skip
 
 
-def _io_entry(graph: Graph, plan: Plan, name: str, direction: str, host_float: bool) -> IoEntry:
+def _io_entry(graph: Graph, plan: Plan, name: str, direction: str) -> IoEntry:
     type_ = graph.values[name]
     if type_.layout is None or type_.quant is None:
         raise InvalidGraph(f"{direction}put {name} is not quantized or not placed: {type_}", stage="emit")
+    host = graph.host.get(name, Host(type_.dtype))
     start = address(Memory.SRAM, placed(plan.buffer[type_.layout.storage]) + type_.layout.offset_bytes)
     return IoEntry(
         name,
@@ -50,8 +50,8 @@ def _io_entry(graph: Graph, plan: Plan, name: str, direction: str, host_float: b
         start,
         type_.quant.scale,
         type_.quant.zero_point,
-        "float32" if host_float else type_.dtype,
-        host_float,
+        host.dtype,
+        host.half_even,
         type_.n_bytes,
     )
 

@@ -40,7 +40,7 @@ class Rewriter:
         for node in graph.nodes:
             for name in node.inputs:
                 self._users.setdefault(name, {})[node.name] = None
-        self._outputs = set(graph.outputs)
+        self._outputs = set(graph.results)
 
     def nodes(self) -> list[Node]:
         """All nodes in topological order."""
@@ -59,7 +59,7 @@ class Rewriter:
         return sorted((self._nodes[name] for name in self._users.get(value, ())), key=lambda n: self._position[n.name])
 
     def is_output(self, value: str) -> bool:
-        """Whether a value is an output of the graph."""
+        """Whether a value is an output or a new state of the graph."""
         return value in self._outputs
 
     def is_private(self, value: str) -> bool:
@@ -126,9 +126,9 @@ class Rewriter:
     def freeze(self) -> Graph:
         """The edited graph."""
         nodes = tuple(self.nodes())
-        used = {*(name for node in nodes for name in node.inputs), *self.graph.outputs}
+        used = {*(name for node in nodes for name in node.inputs), *self.graph.results}
         constants = {name: array for name, array in self.constants.items() if name in used}
-        defined = {*self.graph.inputs, *constants, *(name for node in nodes for name in node.outputs)}
+        defined = {*self.graph.sources, *constants, *(name for node in nodes for name in node.outputs)}
         values = {name: self.values[name] for name in self.values if name in defined}
         return replace(self.graph, nodes=nodes, values=values, constants=constants)
 

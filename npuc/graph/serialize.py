@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from npuc.errors import ImportFailure, InvalidGraph
-from npuc.graph.graph import Graph, Node, verify
+from npuc.graph.graph import Graph, Node, State, verify
 from npuc.graph.record import from_json, to_json
-from npuc.graph.types import ITEM_BYTES, Array, TensorType
+from npuc.graph.types import ITEM_BYTES, Array, Host, TensorType
 from npuc.ops import integer, structure
 from npuc.ops.op import Op
 
@@ -32,7 +32,7 @@ PREFIX_BYTES = 8
 MAX_ELEMENTS = 1 << 30
 """Of one value; more would not fit the memories of any target."""
 
-KEYS = {"name", "nodes", "values", "constants", "data", "inputs", "outputs"}
+KEYS = {"name", "nodes", "values", "constants", "data", "inputs", "outputs", "host", "states"}
 
 
 @cache
@@ -62,6 +62,8 @@ def graph_to_bytes(graph: Graph) -> bytes:
         "data": [len(content) for content in data],
         "inputs": list(graph.inputs),
         "outputs": list(graph.outputs),
+        "host": {name: to_json(host) for name, host in graph.host.items()},
+        "states": [to_json(state) for state in graph.states],
     }
     header = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
     return MAGIC + len(header).to_bytes(4, "little") + header + b"".join(data)
@@ -111,6 +113,8 @@ def _read_graph(data: bytes) -> Graph:
         constants=_read_constants(_object(document["constants"]), values, contents),
         inputs=_names(document["inputs"]),
         outputs=_names(document["outputs"]),
+        host={name: from_json(Host, host) for name, host in _object(document["host"]).items()},
+        states=tuple(from_json(State, state) for state in _list(document["states"])),
     )
     return verify(graph, "reference")
 

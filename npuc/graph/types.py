@@ -23,6 +23,17 @@ class QuantParams:
 
 
 @dataclass(frozen=True)
+class Host:
+    """What the host sees of an input or output that is stored quantized: its element type, and how floats are rounded.
+
+    Halves go to the even integer (ONNX) or away from zero (TensorFlow Lite).
+    """
+
+    dtype: DType = "float32"
+    half_even: bool = False
+
+
+@dataclass(frozen=True)
 class Layout:
     """Where the elements of a value lie in its storage.
 

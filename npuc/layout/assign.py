@@ -75,7 +75,7 @@ def _choose(graph: Graph, children: dict[str, list[Edge]], root: str, channel_bl
 def _candidates(graph: Graph, root: str, channel_block: int) -> list[Layout]:
     type_ = graph.values[root]
     row_major = dense(root, type_)
-    if root in graph.inputs or root in graph.constants:
+    if root in graph.sources or root in graph.constants:
         return [row_major]
     if len(type_.shape) == 4:
         candidates = [dense(root, type_, (0, 2, 3, 1)), row_major]

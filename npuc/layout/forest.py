@@ -117,7 +117,7 @@ def _placement(graph: Graph, node: Node, position: int, ranges: tuple[range, ...
 def build_forest(graph: Graph) -> Forest:
     """Join every edge that can be joined, in the order of the nodes."""
     forest = Forest()
-    fixed = set(graph.inputs) | set(graph.constants)
+    fixed = set(graph.sources) | set(graph.constants)
     for node in graph.nodes:
         for edge in view_edges(graph, node):
             if edge.child in node.outputs:

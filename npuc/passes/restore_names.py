@@ -9,7 +9,7 @@ from npuc.passes.rule import graph_pass
 @graph_pass
 def restore_names(graph: Rewriter) -> None:
     """Names carry no meaning: the last value derived from one that is gone takes its name, which tables refer to."""
-    taken = {*graph.graph.inputs, *graph.graph.outputs, *graph.constants}
+    taken = {*graph.graph.sources, *graph.graph.results, *graph.constants}
     nodes = graph.nodes()
     taken |= {name for node in nodes for name in node.outputs}
     for node in reversed(nodes):
