@@ -1,5 +1,8 @@
 """The graph under construction: every TFLite tensor in its own axis order and, where an operator wants it, NCHW.
 
+Values of uint8 tensors are stored as int8, less 128; only inputs and outputs of the graph keep uint8, and a convolution
+reads such an input as it is. A float input or output that is only quantized or dequantized is stored quantized.
+
 Compute operators work on rank-4 values: a tensor [n,h,w,c] as NCHW, one of another rank as [rows,c,1,1] with its last
 axis as channels. Either form is made from the other on demand, once, and views of views collapse, so chains of
 convolutions and dense layers have no transposes between them. Views that nothing reads are dropped at the end.
@@ -8,20 +11,27 @@ convolutions and dense layers have no transposes between them. Views that nothin
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import replace
 
 import numpy as np
 
 from npuc.errors import ImportFailure
-from npuc.graph.graph import Graph, Node, type_of_array, verify
-from npuc.graph.types import Array, QuantParams, TensorType
+from npuc.graph.graph import Graph, Node, State, type_of_array, verify
+from npuc.graph.types import Array, Host, QuantParams, TensorType
 from npuc.importer.tflite_model import DTYPES, STAGE, TfliteModel, TfliteTensor
+from npuc.importer.tflite_storage import (
+    TO_INT8,
+    TO_NCHW,
+    TO_NHWC,
+    TO_UINT8,
+    logical_shape,
+    quant_of,
+    signed,
+    stored_quant_of,
+)
+from npuc.ops.integer.elementwise import Lookup
 from npuc.ops.op import Op
 from npuc.ops.structure import Reshape, Transpose
-
-TO_NCHW = (0, 3, 1, 2)
-TO_NHWC = (0, 2, 3, 1)
 
 
 class TfliteBuilder:
@@ -34,6 +44,9 @@ class TfliteBuilder:
         self.values: dict[str, TensorType] = {}
         self.constants: dict[str, Array] = {}
         self.nodes: dict[str, Node] = {}
+        self.states: dict[str, State] = {}
+        self._host: dict[int, Host] = {}
+        self._unsigned: dict[int, str] = {}
         self._plain: dict[int, str] = {}
         self._logical: dict[int, str] = {}
         self._by_content: dict[tuple[str, tuple[int, ...], bytes], str] = {}
@@ -44,28 +57,52 @@ class TfliteBuilder:
     def _input(self, tensor: TfliteTensor) -> str:
         if tensor.index in self._plain or tensor.data is not None:
             raise ImportFailure(f"graph input {tensor.name} is listed twice or is a constant", stage=STAGE)
-        self.declare(tensor)
-        return self._plain[tensor.index]
+        stored = self._quantized_form(tensor)
+        name = self.declare(replace(stored, name=tensor.name))
+        if stored.dtype == "UINT8":
+            self._unsigned[tensor.index] = name
+        else:
+            self._plain[tensor.index] = name
+        if stored is not tensor:
+            self._host[tensor.index] = Host(DTYPES[tensor.dtype])
+        return name
 
-    def declare(self, tensor: TfliteTensor) -> None:
-        """A value without a producer: a graph input."""
+    def _quantized_form(self, tensor: TfliteTensor) -> TfliteTensor:
+        """What the only reader of a float input makes of it; the tensor itself when that is no QUANTIZE."""
+        readers = [operator for operator in self.model.operators if tensor.index in operator.inputs]
+        is_alone = len(readers) == 1 and tensor.index not in self.model.outputs
+        if tensor.dtype != "FLOAT32" or not is_alone or readers[0].kind != "QUANTIZE" or not readers[0].outputs:
+            return tensor
+        quantized = self.model.tensors[readers[0].outputs[0]]
+        is_like = quantized.dtype in ("INT8", "UINT8") and quantized.shape == tensor.shape and quant_of(quantized)
+        return quantized if is_like else tensor
+
+    def declare(self, tensor: TfliteTensor) -> str:
+        """A value without a producer: a graph input or a state."""
         if tensor.dtype not in DTYPES or min(tensor.shape, default=1) < 1:
             raise ImportFailure(f"tensor {tensor.name} is {tensor.dtype}{list(tensor.shape)}, which no value can be",
                                 stage=STAGE)  # fmt: skip
         name = self._unique(tensor.name)
-        self.values[name] = TensorType(DTYPES[tensor.dtype], tensor.shape, quant_of(tensor))
-        self._plain[tensor.index] = name
+        self.values[name] = TensorType(DTYPES[tensor.dtype], tensor.shape, stored_quant_of(tensor))
+        return name
+
+    def is_boundary(self, tensor: TfliteTensor) -> bool:
+        """Whether a float tensor is a graph input that is stored quantized."""
+        return tensor.index in self._host
 
     def declare_opaque(self, tensor: TfliteTensor) -> None:
         """The output of an operator that cannot be imported, so that what reads it can be judged, too."""
         name = self._unique(tensor.name)
         shape = tuple(max(size, 1) for size in tensor.shape)
-        self.values[name] = TensorType(DTYPES.get(tensor.dtype, "int8"), shape, quant_of(tensor))
+        dtype = DTYPES.get(tensor.dtype, "int8")
+        self.values[name] = TensorType("int8" if dtype == "uint8" else dtype, shape, quant_of(tensor))
         self._plain[tensor.index] = name
 
     def is_defined(self, tensor: TfliteTensor) -> bool:
         """Whether the tensor is a graph input, a constant, or was written by an operator."""
-        return tensor.data is not None or tensor.index in self._plain or tensor.index in self._logical
+        return tensor.data is not None or any(
+            tensor.index in known for known in (self._plain, self._logical, self._unsigned)
+        )
 
     def plain(self, tensor: TfliteTensor) -> str:
         """Value of the tensor in TFLite's axis order."""
@@ -73,13 +110,35 @@ class TfliteBuilder:
             if tensor.index in self._logical:
                 value, name = self._logical[tensor.index], self._name(tensor, is_plain=True)
                 view = self._from_logical(value, tensor.shape, name)
+            elif tensor.index in self._unsigned:
+                view = self._shifted(tensor)
             elif tensor.data is not None:
-                view = self.constant(tensor.name, tensor.data, quant_of(tensor))
+                view = self.constant(tensor.name, signed(tensor.data), quant_of(tensor))
             else:
                 raise ImportFailure(f"{self.label} reads {tensor.name} before an operator writes it", stage=STAGE,
                                     hint="order the operators so that none depends on a later one")  # fmt: skip
             self._plain[tensor.index] = view
         return self._plain[tensor.index]
+
+    def _shifted(self, tensor: TfliteTensor) -> str:
+        value = self._unsigned[tensor.index]
+        return self.emit(Lookup(TO_INT8), (value,), f"{tensor.name}:int8", quant_of(tensor))
+
+    def unsigned(self, tensor: TfliteTensor) -> str | None:
+        """The uint8 input of the graph that this tensor is, with the zero point of its type; None for others."""
+        return self._unsigned.get(tensor.index)
+
+    def set_unsigned(self, tensor: TfliteTensor, value: str) -> None:
+        """The tensor holds the values of the uint8 input `value`."""
+        self._require_shape(tensor, value, tensor.shape)
+        self._unsigned[tensor.index] = value
+
+    def image(self, tensor: TfliteTensor) -> str:
+        """The logical form of the tensor for an operator that also reads uint8."""
+        raw = self._unsigned.get(tensor.index)
+        if raw is None or len(tensor.shape) != 4:
+            return self.logical(tensor)
+        return self.transpose(raw, TO_NCHW, f"{tensor.name}:nchw")
 
     def logical(self, tensor: TfliteTensor) -> str:
         """Value of the tensor as compute operators want it: NCHW, or [rows,c,1,1] for a rank other than 4."""
@@ -100,6 +159,18 @@ class TfliteBuilder:
         value = self.emit(op, inputs, self._name(tensor, is_plain=False), quant_of(tensor))
         self._require_shape(tensor, value, logical_shape(tensor.shape))
         self._logical[tensor.index] = value
+
+    def alias(self, tensor: TfliteTensor, other: TfliteTensor) -> None:
+        """The tensor has the stored values of `other`."""
+        if other.index in self._logical and other.shape == tensor.shape:
+            self._logical[tensor.index] = self._logical[other.index]
+        else:
+            self.set_plain(tensor, self.reshape(self.plain(other), tensor.shape, tensor.name))
+
+    def set_host(self, tensor: TfliteTensor, stored: TfliteTensor) -> None:
+        """A float output of the graph is kept as what `stored` holds; the host dequantizes it."""
+        self.alias(tensor, stored)
+        self._host[tensor.index] = Host(DTYPES[tensor.dtype])
 
     def set_plain(self, tensor: TfliteTensor, value: str) -> None:
         """The tensor is this value, which is in TFLite's axis order."""
@@ -164,22 +235,35 @@ class TfliteBuilder:
     def freeze(self) -> Graph:
         """The verified graph, without nodes and constants that no output needs."""
         self.label = ""
-        outputs = tuple(self.plain(self.model.tensors[index]) for index in self.model.outputs)
-        needed = set(outputs)
+        outputs = tuple(self._output(self.model.tensors[index]) for index in self.model.outputs)
+        needed = {*outputs, *(state.output for state in self.states.values())}
         kept: list[Node] = []
         for output, node in reversed(self.nodes.items()):
             if output in needed:
                 needed.update(node.inputs)
                 kept.append(node)
-        needed.update(self.inputs)
+        needed.update(self.inputs, (state.input for state in self.states.values()))
         values = {name: kind for name, kind in self.values.items() if name in needed}
         constants = {name: array for name, array in self.constants.items() if name in needed}
-        return verify(Graph(self.name, tuple(reversed(kept)), values, constants, self.inputs, outputs), STAGE)
+        boundary = zip((*self.model.inputs, *self.model.outputs), (*self.inputs, *outputs), strict=True)
+        host = {value: self._host[index] for index, value in boundary if index in self._host}
+        states = tuple(self.states.values())
+        graph = Graph(self.name, tuple(reversed(kept)), values, constants, self.inputs, outputs, host, states)
+        return verify(graph, STAGE)
+
+    def _output(self, tensor: TfliteTensor) -> str:
+        """Value of an output of the graph; the host gets uint8 where the model gives uint8."""
+        if tensor.dtype != "UINT8" or tensor.index in self._host:
+            return self.plain(tensor)
+        if tensor.index in self._unsigned:
+            return self._unsigned[tensor.index]
+        return self.emit(Lookup(TO_UINT8, "uint8"), (self.plain(tensor),), tensor.name, stored_quant_of(tensor))
 
     def _name(self, tensor: TfliteTensor, *, is_plain: bool) -> str:
         """The user sees the tensor's own name at the boundary of the graph and on results of compute operators."""
         if is_plain:
-            return tensor.name if tensor.index in self._boundary else f"{tensor.name}:plain"
+            is_named = tensor.index in self._boundary and tensor.dtype != "UINT8"
+            return tensor.name if is_named else f"{tensor.name}:plain"
         is_first = tensor.index not in self._plain and tensor.index not in self._boundary
         return tensor.name if is_first else f"{tensor.name}:nchw"
 
@@ -190,17 +274,3 @@ class TfliteBuilder:
             unique = f"{name}~{count}"
         self._used.add(unique)
         return unique
-
-
-def logical_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """[n,h,w,c] -> (n, c, h, w); any other rank -> (rows, c, 1, 1), the last axis being c."""
-    if len(shape) == 4:
-        return tuple(shape[axis] for axis in TO_NCHW)
-    return (math.prod(shape[:-1]), shape[-1] if shape else 1, 1, 1)
-
-
-def quant_of(tensor: TfliteTensor) -> QuantParams | None:
-    """Quantization of the whole tensor; None when it has none or one per channel."""
-    if len(tensor.scales) != 1 or tensor.scales[0] == 0:
-        return None
-    return QuantParams(tensor.scales[0], tensor.zero_points[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,26 @@ _OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "AVERAGE_POOL_2D": ("Pool2DOptions", (*_WINDOW, "FilterHeight", "FilterWidth")),
     "MAX_POOL_2D": ("Pool2DOptions", (*_WINDOW, "FilterHeight", "FilterWidth")),
     "SOFTMAX": ("SoftmaxOptions", ("Beta",)),
-}
+    "SUB": ("SubOptions", ("FusedActivationFunction",)),
+    "MUL": ("MulOptions", ("FusedActivationFunction",)),
+    "DIV": ("DivOptions", ("FusedActivationFunction",)),
+    "CONCATENATION": ("ConcatenationOptions", ("Axis", "FusedActivationFunction")),
+    "PACK": ("PackOptions", ("Axis",)),
+    "UNPACK": ("UnpackOptions", ("Axis",)),
+    "STRIDED_SLICE": (
+        "StridedSliceOptions",
+        ("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask", "Offset"),
+    ),
+    "RESIZE_BILINEAR": ("ResizeBilinearOptions", ("AlignCorners", "HalfPixelCenters")),
+    "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", ("AlignCorners", "HalfPixelCenters")),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (
+        "UnidirectionalSequenceLSTMOptions", ("FusedActivationFunction", "CellClip", "ProjClip", "TimeMajor"),
+    ),
+    "VAR_HANDLE": ("VarHandleOptions", ("SharedName",)),
+    "CALL_ONCE": ("CallOnceOptions", ("InitSubgraphIndex",)),
+}  # fmt: skip
+
+Option = int | float | bool | str
 
 _NAMES = {value: name for name, value in vars(tflite.BuiltinOperator).items() if isinstance(value, int)}
 _TYPE_NAMES = {value: name for name, value in vars(tflite.TensorType).items() if isinstance(value, int)}
@@ -68,7 +87,7 @@ class TfliteOperator:
     kind: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    options: Mapping[str, int | float | bool]
+    options: Mapping[str, Option]
 
     @property
     def label(self) -> str:
@@ -78,12 +97,13 @@ class TfliteOperator:
 
 @dataclass(frozen=True)
 class TfliteModel:
-    """The first subgraph of a file."""
+    """One subgraph of a file; the first one, which is the network, has the others as `subgraphs`."""
 
     tensors: tuple[TfliteTensor, ...]
     operators: tuple[TfliteOperator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    subgraphs: tuple[TfliteModel, ...] = ()
 
 
 def read_tflite(data: bytes) -> TfliteModel:
@@ -100,9 +120,14 @@ def read_tflite(data: bytes) -> TfliteModel:
 
 
 def _read(model: Any) -> TfliteModel:
-    if model.SubgraphsLength() < 1:
+    n_subgraphs = _count(model.SubgraphsLength(), "subgraphs")
+    if n_subgraphs < 1:
         raise _malformed("it has no subgraph")
-    subgraph = model.Subgraphs(0)
+    first, *others = (_read_subgraph(model, model.Subgraphs(index)) for index in range(n_subgraphs))
+    return replace(first, subgraphs=tuple(others))
+
+
+def _read_subgraph(model: Any, subgraph: Any) -> TfliteModel:
     tensors = tuple(_read_tensors(model, subgraph))
     return TfliteModel(
         tensors,
@@ -181,7 +206,7 @@ def _kind(code: Any) -> str:
     return str(_NAMES.get(number, f"OPERATOR_{number}"))
 
 
-def _options(operator: Any, kind: str) -> dict[str, int | float | bool]:
+def _options(operator: Any, kind: str) -> dict[str, Option]:
     """Options of a known operator; empty when the file has none of the right kind."""
     name, fields = _OPTIONS.get(kind, ("NONE", ()))
     if not fields or operator.BuiltinOptionsType() != getattr(tflite.BuiltinOptions, name):
@@ -189,7 +214,14 @@ def _options(operator: Any, kind: str) -> dict[str, int | float | bool]:
     table = operator.BuiltinOptions()
     options = getattr(tflite, name)()
     options.Init(table.Bytes, table.Pos)
-    return {field: getattr(options, field)() for field in fields}
+    return {field: _option(getattr(options, field)()) for field in fields}
+
+
+def _option(value: Any) -> Option:
+    """Strings come as bytes, and None when they are absent."""
+    if value is None or isinstance(value, bytes):
+        return _text(value, "")
+    return value  # type: ignore[no-any-return]
 
 
 def _indices(array: Any, n_tensors: int, role: str, lowest: int = 0) -> tuple[int, ...]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from isa.arithmetic import quantize
 from npuc.graph.types import Array, QuantParams
-from npuc.importer.tflite_builder import TfliteBuilder, quant_of
+from npuc.importer.tflite_builder import TfliteBuilder
 from npuc.importer.tflite_model import TfliteOperator, TfliteTensor
+from npuc.importer.tflite_storage import quant_of
 from npuc.ops.window import Window
 
 _ACTIVATIONS = {0: "NONE", 1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH", 5: "SIGN_BIT"}
@@ -54,17 +56,22 @@ class Site:
             raise ValueError(f"input has rank {len(tensor.shape)}, need 4")
         return tensor
 
+    @property
+    def outputs(self) -> tuple[TfliteTensor, ...]:
+        """All outputs."""
+        return tuple(self.builder.model.tensors[index] for index in self.operator.outputs)
+
     def quant(self, tensor: TfliteTensor) -> QuantParams:
-        """Quantization of an int8 activation."""
-        if tensor.dtype != "INT8":
-            raise Unsupported(f"{tensor.name} is {tensor.dtype}, only INT8 activations are supported")
+        """Quantization of an activation as int8; uint8 values are stored less 128."""
+        if tensor.dtype not in ("INT8", "UINT8"):
+            raise Unsupported(f"{tensor.name} is {tensor.dtype}, only INT8 and UINT8 activations are supported")
         if min(tensor.shape, default=1) < 1:
             raise ValueError(f"{tensor.name} is empty: {list(tensor.shape)}")
         quant = quant_of(tensor)
         if quant is None:
             raise ValueError(f"{tensor.name} has {len(tensor.scales)} scales, need one above 0")
         if not -128 <= quant.zero_point <= 127:
-            raise ValueError(f"{tensor.name} has zero point {quant.zero_point}, need one in [-128, 127]")
+            raise ValueError(f"{tensor.name} has zero point {tensor.zero_points[0]}, outside the range of its type")
         return quant
 
     def require_same_quant(self) -> QuantParams | None:
@@ -92,11 +99,18 @@ class Site:
             raise ValueError(f"{role} are {data.dtype.name}, need int32 or int64")
         return tuple(int(value) for value in data.reshape(-1))
 
-    def option(self, name: str) -> int | float | bool:
-        """An option, which must be there."""
-        if name not in self.operator.options:
+    def option(self, name: str, default: float | None = None) -> int | float | bool:
+        """An option, which must be there unless there is a default."""
+        value = self.operator.options.get(name, default)
+        if value is None or isinstance(value, str):
             raise ValueError("its options are missing")
-        return self.operator.options[name]
+        return value
+
+    def axis(self, number: int, rank: int) -> int:
+        """An axis counted from the front; `number` may count from the end."""
+        if not -rank <= number < rank:
+            raise ValueError(f"axis {number} of a tensor of rank {rank}")
+        return number % rank
 
     def size(self, name: str) -> int:
         """A positive option: a stride, a dilation or a kernel size."""
@@ -108,7 +122,7 @@ class Site:
     def clamp(self) -> tuple[int, int]:
         """int8 range that the fused activation leaves, rounded in float32 as TFLite does."""
         quant = self.quant(self.output)
-        number = int(self.option("FusedActivationFunction"))
+        number = int(self.option("FusedActivationFunction", 0))
         name = _ACTIVATIONS.get(number, f"activation {number}")
         if name not in _BOUNDS:
             raise Unsupported(f"fused {name}")
@@ -131,3 +145,7 @@ def same_pads(size: int, kernel: int, stride: int, dilation: int) -> tuple[int, 
     """Padding before and after `size` pixels such that the output has ceil(size / stride); the odd pixel is after."""
     total = max((-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
     return total // 2, total - total // 2
+
+
+Rule = Callable[[Site], None]
+"""Adds the nodes of one operator to the graph."""

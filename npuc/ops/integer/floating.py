@@ -1,0 +1,74 @@
+"""The border between integers and float32 inside a graph, and the float operators that stand behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from isa import arithmetic
+from npuc.graph.types import Array, TensorType
+from npuc.ops.op import Op
+
+
+@dataclass(frozen=True)
+class Quantize(Op):
+    """float32 to integers, halves away from zero: `arithmetic.quantize`."""
+
+    scale: float
+    zero_point: int
+    dtype: Literal["int8", "uint8", "int16"] = "int8"
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        _require(inputs[0], "float32")
+        return (TensorType(self.dtype, inputs[0].shape),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        return (arithmetic.quantize(inputs[0], self.scale, self.zero_point, self.dtype, half_even=False),)
+
+
+@dataclass(frozen=True)
+class Dequantize(Op):
+    """Integers to float32: `arithmetic.dequantize`."""
+
+    scale: float
+    zero_point: int
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        _require(inputs[0], "int8", "uint8", "int16")
+        return (TensorType("float32", inputs[0].shape),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        return (arithmetic.dequantize(inputs[0], self.scale, self.zero_point),)
+
+
+@dataclass(frozen=True)
+class ToFloat(Op):
+    """Integers as float32 of the same value, rounded to nearest."""
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        _require(inputs[0], "int8", "uint8", "int16", "int32", "int64", "bool")
+        return (TensorType("float32", inputs[0].shape),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        return (inputs[0].astype(np.float32),)
+
+
+@dataclass(frozen=True)
+class LogSoftmax(Op):
+    """x - max - log(sum(exp(x - max))) along the last axis of a float32 tensor."""
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        _require(inputs[0], "float32")
+        return (TensorType("float32", inputs[0].shape),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x = inputs[0].astype(np.float64)
+        x = x - x.max(axis=-1, keepdims=True)
+        return ((x - np.log(np.exp(x).sum(axis=-1, keepdims=True))).astype(np.float32),)
+
+
+def _require(operand: TensorType, *dtypes: str) -> None:
+    if operand.dtype not in dtypes:
+        raise ValueError(f"input is {operand.dtype}, need {' or '.join(dtypes)}")
