@@ -31,7 +31,7 @@ module npuc_array #(
     output reg  [31:0]   input_freed,
     output reg  [31:0]   weight_freed,
     // to the output stage
-    input  wire [15:0]   blocks_output,      // blocks of the instruction that the output stage is done with
+    input  wire [15:0]   blocks_output,      // blocks whose accumulators the output stage has read
     output wire          in_last_chunk,      // of the instruction: it runs, or begins in this cycle
     output wire          finishes_entry,     // a step of the last chunk of a block, and how many are left with it
     output wire [15:0]   steps_left,

@@ -1,8 +1,8 @@
 // The strided tensor fetcher of the MAC array: every word that an instruction reads, in order, through one port.
 //
 // A block of the output needs, chunk by chunk (a channel block of the input), the input of its windows and the weights
-// of its output channels; then, in the first block, the constants of all output channels and the table; then the
-// residual operand of the block. Responses come back in order; tags say into which buffer each goes. An instruction
+// of its output channels; then, in the first block of pixels, the constants of its output channels, and in the first
+// block of all the table; then its residual operand. Responses come back in order; tags say into which buffer each goes. An instruction
 // takes SETUP_CYCLES before its first request. Space in the buffers is what the array and the output stage gave back.
 
 `include "npuc_isa.vh"
@@ -43,7 +43,6 @@ module npuc_fetch #(
     output wire [7:0]    residual_lanes,
     output wire          chunk_loaded,
     output wire          residual_loaded,
-    output wire          constants_loaded,
     output wire          all_loaded,
     output wire          blocked,             // nothing is under way, and a buffer is full
     input  wire [31:0]   input_freed,         // words, bytes and words given back since reset
@@ -74,7 +73,6 @@ module npuc_fetch #(
 
     reg [4:0]  setup;
     reg [2:0]  phase;
-    reg        is_first_block;
     reg [15:0] block_y, block_x, block_c;     // from the region's origin
     reg [15:0] k_done, unit, group, tap;
     reg [15:0] row_interval, row, pixel_interval, pixel;
@@ -84,6 +82,7 @@ module npuc_fetch #(
     wire [15:0] block_h = least(layer[`NPUC_LAYER_BLOCK_H] + 17'd1, height - block_y);
     wire [15:0] block_w = least(layer[`NPUC_LAYER_BLOCK_W] + 17'd1, width - block_x);
     wire [15:0] block_n = least({5'd0, layer[`NPUC_LAYER_BLOCK_C], 3'd0} + 17'd8, channels - block_c);
+    wire        needs_scales = block_y == 16'd0 && block_x == 16'd0;
     wire        is_last_c = block_c + block_n == channels;
     wire        is_last_x = block_x + block_w == width;
     wire        is_last_y = block_y + block_h == height;
@@ -142,9 +141,9 @@ module npuc_fetch #(
     wire [29:0] tap_start = (tap * {13'd0, k_channels} + {14'd0, k_done}) * {14'd0, group_n};
     wire [29:0] weights_start = instruction[`NPUC_MAC_CONV_WEIGHTS] + group_start + (whole ? 30'd0 : tap_start);
     wire [29:0] weights_n = whole ? block_n * channel_weights : {14'd0, k_n} * {14'd0, group_n};
-    wire [29:0] run_start = phase == SCALES ? layer[`NPUC_LAYER_SCALES] + 30'd10 * {14'd0, c0}
+    wire [29:0] run_start = phase == SCALES ? layer[`NPUC_LAYER_SCALES] + 30'd10 * {14'd0, c0 + block_c}
                             : phase == TABLE ? layer[`NPUC_LAYER_TABLE] : weights_start;
-    wire [29:0] run_n = phase == SCALES ? 30'd10 * {13'd0, channels} : phase == TABLE ? 30'd256 : weights_n;
+    wire [29:0] run_n = phase == SCALES ? 30'd10 * {14'd0, block_n} : phase == TABLE ? 30'd256 : weights_n;
     wire [29:0] run_at = run_start + run_done;
     wire [29:0] run_left = run_n - run_done;
     wire [3:0]  run_room = 4'd8 - {1'b0, run_at[2:0]};
@@ -195,15 +194,16 @@ module npuc_fetch #(
     wire weights_end = is_run_end && (whole || (tap + 16'd1 == taps && is_last_group));
     wire chunks_end = weights_end && is_last_k;
     wire use_table = layer[`NPUC_LAYER_USE_TABLE], use_residual = layer[`NPUC_LAYER_USE_RESIDUAL];
-    wire constants_end = is_run_end && (phase == TABLE || !use_table);
+    wire needs_table = use_table && block_c == 16'd0;
+    wire constants_end = is_run_end && (phase == TABLE || !needs_table);
     wire block_end = use_residual ? is_residual && residual_end
-                     : is_first_block ? (phase == SCALES || phase == TABLE) && constants_end
+                     : needs_scales ? (phase == SCALES || phase == TABLE) && constants_end
                      : phase == WEIGHTS && chunks_end;
 
     always @(posedge clk) begin
         if (release_front) valid <= 1'b0;
         if (start) begin
-            {valid, setup, phase, is_first_block} <= {1'b1, 5'd0, INPUT, 1'b1};
+            {valid, setup, phase} <= {1'b1, 5'd0, INPUT};
             {instruction, layer} <= {start_instruction, start_layer};
             {block_y, block_x, block_c, k_done, unit, group, tap} <= 0;
             {row_interval, row, pixel_interval, pixel, run_done, second} <= 0;
@@ -258,7 +258,7 @@ module npuc_fetch #(
                 end
                 if (weights_end) begin
                     k_done <= is_last_k ? 16'd0 : k_done + k_n;
-                    phase <= !is_last_k ? INPUT : is_first_block ? SCALES : RESIDUAL;
+                    phase <= !is_last_k ? INPUT : needs_scales ? SCALES : RESIDUAL;
                     if (block_end) next_block;
                 end
             end else if (is_run_end) begin
@@ -270,7 +270,6 @@ module npuc_fetch #(
 
     task next_block;
         begin
-            is_first_block <= 1'b0;
             block_c <= is_last_c ? 16'd0 : block_c + block_n;
             if (is_last_c) block_x <= is_last_x ? 16'd0 : block_x + block_w;
             if (is_last_c && is_last_x) block_y <= block_y + block_h;
@@ -282,7 +281,7 @@ module npuc_fetch #(
 
     reg [TAG_BITS-1:0] tags[0:TAGS-1];
     reg [6:0]          tag_head, tag_tail;
-    wire               ends_part = phase == INPUT ? input_end : is_residual ? access_done : constants_end;
+    wire               ends_part = phase == INPUT ? input_end : access_done;
     wire [2:0]         tag_phase;
     wire [2:0]         tag_byte, tag_lane;
     wire [11:0]        tag_place;
@@ -314,5 +313,4 @@ module npuc_fetch #(
     assign residual_lanes = lanes;
     assign chunk_loaded = input_write && tag_ends;
     assign residual_loaded = residual_write && tag_ends;
-    assign constants_loaded = (scale_write || table_write) && tag_ends;
 endmodule

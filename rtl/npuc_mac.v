@@ -55,7 +55,7 @@ module npuc_mac (
     wire [63:0] data;
     wire [3:0]  n_bytes;
     wire        input_write, weight_write, scale_write, table_write, residual_write;
-    wire        chunk_loaded, residual_loaded, constants_loaded;
+    wire        chunk_loaded, residual_loaded;
     wire [11:0] input_place;
     wire [8:0]  residual_place, read_entry;
     wire [7:0]  input_lanes, residual_lanes;
@@ -72,7 +72,7 @@ module npuc_mac (
         .input_write(input_write), .input_place(input_place), .input_lanes(input_lanes), .weight_write(weight_write),
         .scale_write(scale_write), .table_write(table_write), .residual_write(residual_write),
         .residual_place(residual_place), .residual_lanes(residual_lanes), .chunk_loaded(chunk_loaded),
-        .residual_loaded(residual_loaded), .constants_loaded(constants_loaded), .all_loaded(all_loaded),
+        .residual_loaded(residual_loaded), .all_loaded(all_loaded),
         .blocked(blocked), .input_freed(input_freed), .weight_freed(weight_freed), .residual_freed(residual_freed));
 
     npuc_array array (
@@ -88,7 +88,7 @@ module npuc_mac (
         .clk(clk), .rst(rst), .load(load), .valid(back_valid), .instruction(instruction), .layer(layer),
         .data(data), .n_bytes(n_bytes), .scale_write(scale_write), .table_write(table_write),
         .residual_write(residual_write), .residual_place(residual_place), .residual_lanes(residual_lanes),
-        .residual_loaded(residual_loaded), .constants_loaded(constants_loaded), .residual_freed(residual_freed),
+        .residual_loaded(residual_loaded), .residual_freed(residual_freed),
         .finishes_entry(finishes_entry), .steps_left(steps_left), .entries_done(entries_done),
         .blocks_output(blocks_output), .read_entry(read_entry), .read_sums(read_sums), .done(output_done),
         .request(write_request), .request_word(write_word), .request_lanes(write_lanes), .request_data(write_data),

@@ -28,13 +28,12 @@ module npuc_output #(
     input  wire [8:0]    residual_place,
     input  wire [7:0]    residual_lanes,
     input  wire          residual_loaded,
-    input  wire          constants_loaded,
     output reg  [31:0]   residual_freed,
     // from and to the array
     input  wire          finishes_entry,
     input  wire [15:0]   steps_left,
     input  wire [31:0]   entries_done,
-    output reg  [15:0]   blocks_output,
+    output reg  [15:0]   blocks_output,      // whose accumulators may be written again
     output wire [8:0]    read_entry,
     input  wire [32*LANES-1:0] read_sums,
     output wire          done,               // every slot is issued after this cycle
@@ -57,8 +56,8 @@ module npuc_output #(
         least = a < b ? a[15:0] : b[15:0];
     endfunction
 
-    reg         issuing, second, half, has_constants;
-    reg [15:0]  block_y, block_x, block_c, group, row, pixel;
+    reg         issuing, second, half;
+    reg [15:0]  block_y, block_x, block_c, group, row, pixel, blocks_issued;
     reg [8:0]   entry;
     reg [31:0]  entries_issued, residuals_loaded;
 
@@ -80,6 +79,9 @@ module npuc_output #(
     wire        splits = {1'b0, address[2:0]} + group_n[3:0] > 4'd8;
 
     reg [6:0]   under_way;
+    reg [15:0]  scale_end, lookup_end;       // bytes loaded
+    wire        has_constants = scale_end >= 16'd10 * (block_c + block_n)
+                                && (!layer[`NPUC_LAYER_USE_TABLE] || lookup_end == 16'd256);
     wire        use_residual = layer[`NPUC_LAYER_USE_RESIDUAL];
     wire        is_finished = entries_done != entries_issued || (finishes_entry && steps_left <= (splits ? 16'd2 : 16'd1));
     wire        fire = issuing && under_way < WRITES - 1 && has_constants
@@ -89,8 +91,9 @@ module npuc_output #(
 
     always @(posedge clk) begin
         if (residual_loaded) residuals_loaded <= residuals_loaded + 32'd1;
-        if (constants_loaded) has_constants <= 1'b1;
         if (fire) second <= splits && !second;
+        // Accumulators are read four cycles after the issue, and written three cycles after the step.
+        blocks_output <= blocks_issued;
         if (entry_end) begin
             entries_issued <= entries_issued + 32'd1;
             if (use_residual) residual_freed <= residual_freed + 32'd1;
@@ -99,15 +102,15 @@ module npuc_output #(
             if (last_pixel) row <= last_row ? 16'd0 : row + 16'd1;
             if (last_pixel && last_row) group <= last_group ? 16'd0 : group + 16'd1;
             if (block_end) begin
-                {half, blocks_output, issuing} <= {!half, blocks_output + 16'd1, !last_block};
+                {half, blocks_issued, issuing} <= {!half, blocks_issued + 16'd1, !last_block};
                 block_c <= last_c ? 16'd0 : block_c + block_n;
                 if (last_c) block_x <= last_x ? 16'd0 : block_x + block_w;
                 if (last_c && last_x) block_y <= block_y + block_h;
             end
         end
         if (load) begin
-            {issuing, second, half, has_constants} <= 4'b1000;
-            {block_y, block_x, block_c, group, row, pixel, entry, entries_issued, blocks_output} <= 0;
+            {issuing, second, half} <= 3'b100;
+            {block_y, block_x, block_c, group, row, pixel, entry, entries_issued, blocks_issued, blocks_output} <= 0;
         end
         if (rst) {issuing, residuals_loaded, residual_freed} <= 0;
     end
@@ -117,7 +120,6 @@ module npuc_output #(
     (* nomem2reg *) reg [7:0]  scales[0:10*SCALE_CHANNELS-1];
     (* nomem2reg *) reg [7:0]  lookup[0:255];
     (* nomem2reg *) reg [63:0] residuals[0:RESIDUAL_WORDS-1];
-    reg [15:0] scale_end, lookup_end;        // bytes loaded
     integer    b;
     always @(posedge clk) begin
         for (b = 0; b < 8; b = b + 1) begin

@@ -214,7 +214,11 @@ class Bench {
         for (int q = 0; q < kQueues; ++q) {
             if (core_->issue_end >> q & 1) times_[order_[q][issued_[q]++]].issue_end = now_;
             if (core_->start >> q & 1) times_[order_[q][started_[q]++]].start = now_;
-            if (core_->retire >> q & 1) times_[order_[q][retired_[q]++]].retire = now_ + 1;
+            if (core_->retire >> q & 1) {
+                // A wait issues nothing: it ends when it retires.
+                if (issued_[q] == retired_[q]) times_[order_[q][issued_[q]++]].issue_end = now_;
+                times_[order_[q][retired_[q]++]].retire = now_ + 1;
+            }
         }
     }
 
