@@ -47,7 +47,18 @@ def measure_compile(network: Network, target: str, folder: Path) -> dict[str, An
     table, program = folder / f"{network.name}.json", folder / f"{network.name}.bench.npu"
     npuc("calibrate", network.model, *network.compile_arguments(folder), "-o", table)
     shape = ["--shape", network.shape] if network.shape else []
-    arguments = ["compile", network.model, "--calibration", table, *shape, "-t", target, "-o", program, "--json"]
+    arguments: list[str | Path] = [
+        "compile",
+        network.model,
+        "--calibration",
+        table,
+        *shape,
+        "-t",
+        target,
+        "-o",
+        program,
+        "--json",
+    ]
     searches = [npuc(*arguments, "--update-lock") for _ in range(REPEATS)]
     locked = [npuc(*arguments) for _ in range(REPEATS)]
     cycles = searches[0].document["cycles"]
