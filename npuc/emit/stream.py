@@ -169,19 +169,15 @@ def flash_images(plan: Plan) -> tuple[dict[str, int], bytes]:
     offsets: dict[str, int] = {}
     constants = bytearray()
     images = {
-        buffer.name: b"".join(_blob(plan.kernels[part.kernel])[part.start : part.stop] for part in buffer.parts)
+        buffer.name: b"".join(plan.kernels[part.kernel].parameters.image()[part.start : part.stop] for part in buffer.parts)
         for buffer in plan.buffers
         if buffer.parts
     }
-    images |= {name: _blob(kernel) for name, kernel in plan.kernels.items() if name in plan.streamed}
+    images |= {name: kernel.parameters.image() for name, kernel in plan.kernels.items() if name in plan.streamed}
     for name, image in images.items():
         offsets[name] = CONSTANTS_OFFSET + len(constants)
-        constants += image + bytes(-len(image) % 8)
+        constants += image
     return offsets, bytes(constants)
-
-
-def _blob(kernel: Kernel) -> bytes:
-    return kernel.parameters.head() + kernel.parameters.weights
 
 
 def emit_stream(plan: Plan, target: Target) -> Stream:

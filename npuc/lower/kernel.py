@@ -63,12 +63,12 @@ class Parameters:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of everything."""
-        return self.head_bytes + len(self.weights)
+        """Bytes of everything, padded to the alignment."""
+        return self.head_bytes + _aligned(len(self.weights))
 
-    def head(self) -> bytes:
-        """Scales, table and constant operand, padded to the alignment."""
-        parts = (self.scales, self.table, self.operand)
+    def image(self) -> bytes:
+        """All bytes as they lie in flash, each part padded to the alignment."""
+        parts = (self.scales, self.table, self.operand, self.weights)
         return b"".join(part.ljust(_aligned(len(part)), b"\0") for part in parts)
 
 

@@ -22,6 +22,9 @@ FLASH = address(Memory.FLASH, 0)
 
 Block = tuple[int, int, int]
 
+BLOCK_CHANNELS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 128, 256)
+"""Output channels of a block that are tried, in units of 8."""
+
 
 def work_columns(kernel: Kernel, tasks: list[Compute], parameters: int = SRAM) -> dict[str, Array]:
     """Columns for `isa.timing.work_of`, one row a task: storages at the start of SRAM, parameters at that address."""
@@ -73,7 +76,7 @@ def _candidates(kernel: Kernel, task: Compute, target: Target) -> Iterator[Block
         yield 1, min(width, 256), min(channels, 2048)
         return
     values = target.costs.accumulator_bytes // 2 // 4
-    for c in sorted({min(channels, 8 << i) for i in range(9)} | {channels}):
+    for c in sorted({min(channels, 8 * i) for i in BLOCK_CHANNELS} | {channels}):
         if c > 2048:
             continue
         pixels = max(values // c, 1)

@@ -60,7 +60,7 @@ def _merges(kernels: Sequence[Kernel], groups: list[Group], at: int) -> Iterator
             window = range(groups[low].start, groups[high].stop)
             if len(window) < 2 or len(window) > LONGEST_GROUP or not all(kernels[i].spatial for i in window):
                 continue
-            rows = kernels[window[-1]].space[1]
+            rows = max(kernels[i].space[1] for i in window)
             for stripes in STRIPES:
                 if stripes <= rows:
                     merged = Group(window.start, window.stop, stripes)

@@ -6,7 +6,7 @@ and the depth of the DMA queue allow, which is what hides the stream behind earl
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,12 @@ import numpy.typing as npt
 from npuc.lower.kernel import Kernel
 from npuc.schedule.memory import aligned
 from npuc.task.task import Buffer, Compute, Load, Part, Task, weight_bytes
+
+SMALLEST_BYTES = 4096
+"""Parameters are gathered to buffers of at least this size, so that a load is worth its instruction."""
+
+GROWTH = 4
+"""A buffer holds at most this fraction of the bytes before it, and of the bytes behind it."""
 
 Profile = npt.NDArray[np.int64]
 
@@ -32,71 +38,89 @@ class ParameterUse:
 
 
 def pack_buffers(
-    kernels: Sequence[Kernel], computes: Sequence[Compute], coalesce_bytes: int, streamed: Set[str]
+    kernels: Sequence[Kernel], computes: Sequence[Compute], largest_bytes: int, streamed: Set[str]
 ) -> list[ParameterUse]:
-    """Buffers in the order of first use: small kernels share one, weights of large ones get one per channel range.
+    """Buffers in the order of first use, of at most `largest_bytes`; kernels in `streamed` get none.
 
-    Kernels in `streamed` get none.
+    They grow from the start and shrink towards the end: the first layer must not wait for much, the last tile must not
+    either, and in between few large loads let the stream run far ahead of the computation.
     """
     by_name = {kernel.node: kernel for kernel in kernels}
-    packer = _Packer(coalesce_bytes)
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for position, task in enumerate(computes):
         first.setdefault(task.kernel, position)
         last[task.kernel] = position
-    for name, position in first.items():
+    wanted = {
+        name: position for name, position in first.items() if by_name[name].parameters.n_bytes and name not in streamed
+    }
+    tiles = _tile_parts(by_name, computes)
+    packer = _Packer(sum(by_name[name].parameters.n_bytes for name in wanted), largest_bytes)
+    for name, position in wanted.items():
         kernel = by_name[name]
-        if not kernel.parameters.n_bytes or name in streamed:
-            continue
-        if kernel.parameters.n_bytes <= coalesce_bytes:
+        if kernel.parameters.n_bytes <= packer.limit():
             packer.add(Part(name, 0, kernel.parameters.n_bytes), position, last[name])
         else:
             packer.add(Part(name, 0, kernel.parameters.head_bytes), position, last[name])
-            packer.close()
-            for part, begin, end in _weight_parts(kernel, computes):
+            for part, begin, end in tiles.get(name, ()):
                 packer.add(part, begin, end)
-                packer.close()
         if position == 0:
             packer.close()
     packer.close()
     return packer.uses
 
 
-def _weight_parts(kernel: Kernel, computes: Sequence[Compute]) -> list[tuple[Part, int, int]]:
-    found: dict[tuple[int, int], tuple[int, int]] = {}
+def _tile_parts(kernels: Mapping[str, Kernel], computes: Sequence[Compute]) -> dict[str, list[tuple[Part, int, int]]]:
+    """The weights of each tile with the first and last task that need them."""
+    found: dict[tuple[str, int, int], tuple[int, int]] = {}
     for position, task in enumerate(computes):
-        if task.kernel == kernel.node:
-            span = weight_bytes(kernel, task)
-            found[span] = (found.get(span, (position, 0))[0], position)
-    return [(Part(kernel.node, *span), *ends) for span, ends in found.items()]
+        kernel = kernels[task.kernel]
+        if kernel.parameters.weights:
+            key = (task.kernel, *weight_bytes(kernel, task))
+            found[key] = (found.get(key, (position, 0))[0], position)
+    parts: dict[str, list[tuple[Part, int, int]]] = {}
+    for (name, start, stop), ends in found.items():
+        padded = stop if stop < kernels[name].parameters.head_bytes + len(kernels[name].parameters.weights) else None
+        end = padded if padded is not None else kernels[name].parameters.n_bytes
+        parts.setdefault(name, []).append((Part(name, start, end), *ends))
+    return parts
 
 
 class _Packer:
     """Collects parts until they fill a buffer."""
 
-    def __init__(self, coalesce_bytes: int) -> None:
+    def __init__(self, total_bytes: int, largest_bytes: int) -> None:
         self.uses: list[ParameterUse] = []
-        self._limit = coalesce_bytes
+        self._total, self._largest, self._packed = total_bytes, largest_bytes, 0
         self._parts: list[Part] = []
         self._first, self._last, self._bytes = 0, 0, 0
 
+    def limit(self) -> int:
+        """Bytes that the present buffer may have: a share of what came before and of what is left."""
+        share = min(self._packed, self._total - self._packed) // GROWTH
+        return min(max(share, SMALLEST_BYTES), self._largest)
+
     def add(self, part: Part, first: int, last: int) -> None:
-        if part.stop == part.start:
+        n_bytes = part.stop - part.start
+        if not n_bytes:
             return
-        size = aligned(part.stop - part.start)
-        if self._parts and self._bytes + size > self._limit:
+        if self._parts and self._bytes + n_bytes > self.limit():
             self.close()
         if not self._parts:
             self._first, self._last, self._bytes = first, last, 0
-        self._parts.append(part)
+        before = self._parts[-1] if self._parts else None
+        if before is not None and (before.kernel, before.stop) == (part.kernel, part.start):
+            self._parts[-1] = Part(part.kernel, before.start, part.stop)
+        else:
+            self._parts.append(part)
         self._first, self._last = min(self._first, first), max(self._last, last)
-        self._bytes += part.stop - part.start
+        self._bytes += n_bytes
 
     def close(self) -> None:
         if self._parts:
             buffer = Buffer(f"p{len(self.uses)}", "parameters", self._bytes, parts=tuple(self._parts))
             self.uses.append(ParameterUse(buffer, self._first, self._last))
+            self._packed += self._bytes
             self._parts = []
 
 

@@ -22,10 +22,10 @@ from npuc.task.text import Scheduled
 
 LOG = logging.getLogger("npuc.schedule")
 
-COALESCE_BYTES = (4096, 2048, 8192)
-"""Sizes up to which the parameters of neighbouring kernels share a buffer and a load."""
+LARGEST_BUFFERS = (4096, 16384, 65536, 262144)
+"""Largest parameters buffers that are tried, in bytes."""
 
-RESERVES = (1.0, 0.5, 0.25, 0.125, 0.0)
+RESERVES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.125, 0.0)
 """Shares of the parameters (at most of the SRAM) for which room is kept beside the activations."""
 
 QUICK_EFFORT = 0.1
@@ -61,9 +61,9 @@ def schedule(search: Search, optimize: str = "latency") -> Scheduled:
     best: tuple[int, int, Problem, Plan] | None = None
     failure: CapacityExceeded | None = None
     for draft in _drafts(search, optimize):
-        for coalesce in COALESCE_BYTES if len(draft.streamed) < len(search.kernels) else COALESCE_BYTES[:1]:
+        for largest in LARGEST_BUFFERS if len(draft.streamed) < len(search.kernels) else LARGEST_BUFFERS[:1]:
             try:
-                problem, plan, placement = _place(search, draft, coalesce)
+                problem, plan, placement = _place(search, draft, largest)
             except CapacityExceeded as error:
                 if failure is None or error.needed_bytes < failure.needed_bytes:
                     failure = error
@@ -98,7 +98,7 @@ def _drafts(search: Search, optimize: str) -> Iterator[Draft]:
         while (tuple(groups), streamed) not in seen:
             seen.add((tuple(groups), streamed))
             draft = _draft(search, groups, streamed, blocks)
-            uses = pack_buffers(kernels, draft.computes, COALESCE_BYTES[0], streamed)
+            uses = pack_buffers(kernels, draft.computes, LARGEST_BUFFERS[0], streamed)
             too_large = misfits(uses, profile(draft.lives, len(draft.computes)), capacity)
             if not too_large:
                 yield draft
@@ -150,10 +150,10 @@ def _over_tasks(lives: Sequence[Live], spans: Sequence[range]) -> list[Live]:
     return [replace(live, first=spans[live.first].start, last=spans[live.last].stop - 1) for live in lives]
 
 
-def _place(search: Search, draft: Draft, coalesce: int) -> tuple[Problem, Plan, Placement]:
+def _place(search: Search, draft: Draft, largest_bytes: int) -> tuple[Problem, Plan, Placement]:
     """Addresses for a draft; loads move later until everything fits, CapacityExceeded when that is not enough."""
     computes, capacity = draft.computes, search.capacity_bytes
-    uses = pack_buffers(search.kernels, computes, coalesce, draft.streamed)
+    uses = pack_buffers(search.kernels, computes, largest_bytes, draft.streamed)
     live, room = profile(draft.lives, len(computes)), capacity
     while True:
         positions = place_loads(uses, live, room)
