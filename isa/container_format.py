@@ -112,6 +112,28 @@ IO_ENTRY = RecordSpec(
     ),
 )
 
+STATE_HEADER = RecordSpec(
+    "state_header",
+    "Begins the state section; the entries follow, then the initial contents, one behind the other.",
+    8,
+    (
+        Field("entry_count", 32, "states", unit="entry"),
+        Field("images_bytes", 32, "bytes of all initial contents", unit="byte"),
+    ),
+)
+
+STATE_ENTRY = RecordSpec(
+    "state_entry",
+    "Memory that keeps its contents from inference to inference; it has the initial contents before the first.",
+    16,
+    (
+        Field("address", 32, "first byte, in sram or dram", unit="address"),
+        Field("n_bytes", 32, "bytes of the state", unit="byte"),
+        Field("image_offset", 32, "first byte of the initial contents, from the first of all", unit="byte"),
+        Field("reserved", 32, "zero"),
+    ),
+)
+
 DIRECTIONS = ("in", "out")
 DTYPE_BYTES = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "float32": 4, "int64": 8, "bool": 1}
 DTYPES = tuple(DTYPE_BYTES)

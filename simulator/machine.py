@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from isa.container import IoEntry
+from isa.state import StateEntry, decode_states
 from simulator.errors import SimulatorFault, Site, instruction_site
 from simulator.execute import BINDERS, Binding, Step, Workspace
 from simulator.memory import Array, Memories, Pattern
@@ -20,7 +21,7 @@ class Machine:
     written, a constant that the machine cannot use and an instruction that waits for a later one are a SimulatorFault
     here, before anything runs. `strict` also
     makes an accumulator that leaves 32 bits a fault; without it, it wraps. `layers` names the layer of an instruction
-    in messages. Memories keep their contents from run to run.
+    in messages. Memories keep their contents from run to run; states are set when the machine is made and by `reset`.
     """
 
     def __init__(
@@ -39,8 +40,10 @@ class Machine:
         self.inputs = {entry.name: entry for entry in program.container.io if entry.direction == "in"}
         self.outputs = {entry.name: entry for entry in program.container.io if entry.direction == "out"}
         self._input_views = {name: self._io_view(entry) for name, entry in self.inputs.items()}
+        self._states = [self._bind_state(entry) for entry in decode_states(program.container.state)]
         self._steps = self._bind(strict, layers or {})
         self._output_views = {name: self._io_view(entry) for name, entry in self.outputs.items()}
+        self._write_states()
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """One inference: arrays in stored type and source axis order, by name, to arrays of the same kind."""
@@ -61,8 +64,17 @@ class Machine:
             np.copyto(view, array)
 
     def reset(self) -> None:
-        """Zero sram and dram."""
+        """Zero sram and dram, then give the states their initial contents."""
         self.memories.clear()
+        self._write_states()
+
+    def _write_states(self) -> None:
+        for view, initial in self._states:
+            np.copyto(view, initial)
+
+    def _bind_state(self, entry: StateEntry) -> tuple[Array, Array]:
+        pattern = Pattern(entry.address, (len(entry.initial),), (1,))
+        return self.memories.write_view(Site("state"), pattern), np.frombuffer(entry.initial, np.uint8)
 
     def _io_view(self, entry: IoEntry) -> Array:
         bind = self.memories.write_view if entry.direction == "in" else self.memories.read_view

@@ -106,8 +106,8 @@ def program_target(container: Container) -> Target:
 
 
 def _check(container: Container, code: DecodedProgram) -> None:
-    if container.arm_calls or container.state:
-        raise SimulatorFault("program has Arm calls or state, which the simulator does not run yet")
+    if container.arm_calls:
+        raise SimulatorFault("program has Arm calls, which the simulator does not run yet")
     ends = np.flatnonzero(code.opcode == BY_MNEMONIC["end"].opcode)
     if len(ends) != 1 or ends[0] != len(code) - 1:
         raise SimulatorFault(f"program of {len(code)} instructions has {len(ends)} end, allowed: one, at its end")

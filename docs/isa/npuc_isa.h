@@ -239,6 +239,36 @@
 #define NPUC_IO_ENTRY_DIM_7_BIAS 0
 #define NPUC_IO_ENTRY_DIM_7_SIGNED 0
 
+/* state_header: Begins the state section; the entries follow, then the initial contents, one behind the other. */
+#define NPUC_STATE_HEADER_BYTES 8u
+#define NPUC_STATE_HEADER_ENTRY_COUNT_BIT 0u  /* states */
+#define NPUC_STATE_HEADER_ENTRY_COUNT_BITS 32u
+#define NPUC_STATE_HEADER_ENTRY_COUNT_BIAS 0
+#define NPUC_STATE_HEADER_ENTRY_COUNT_SIGNED 0
+#define NPUC_STATE_HEADER_IMAGES_BYTES_BIT 32u  /* bytes of all initial contents */
+#define NPUC_STATE_HEADER_IMAGES_BYTES_BITS 32u
+#define NPUC_STATE_HEADER_IMAGES_BYTES_BIAS 0
+#define NPUC_STATE_HEADER_IMAGES_BYTES_SIGNED 0
+
+/* state_entry: Memory that keeps its contents from inference to inference; it has the initial contents before the first. */
+#define NPUC_STATE_ENTRY_BYTES 16u
+#define NPUC_STATE_ENTRY_ADDRESS_BIT 0u  /* first byte, in sram or dram */
+#define NPUC_STATE_ENTRY_ADDRESS_BITS 32u
+#define NPUC_STATE_ENTRY_ADDRESS_BIAS 0
+#define NPUC_STATE_ENTRY_ADDRESS_SIGNED 0
+#define NPUC_STATE_ENTRY_N_BYTES_BIT 32u  /* bytes of the state */
+#define NPUC_STATE_ENTRY_N_BYTES_BITS 32u
+#define NPUC_STATE_ENTRY_N_BYTES_BIAS 0
+#define NPUC_STATE_ENTRY_N_BYTES_SIGNED 0
+#define NPUC_STATE_ENTRY_IMAGE_OFFSET_BIT 64u  /* first byte of the initial contents, from the first of all */
+#define NPUC_STATE_ENTRY_IMAGE_OFFSET_BITS 32u
+#define NPUC_STATE_ENTRY_IMAGE_OFFSET_BIAS 0
+#define NPUC_STATE_ENTRY_IMAGE_OFFSET_SIGNED 0
+#define NPUC_STATE_ENTRY_RESERVED_BIT 96u  /* zero */
+#define NPUC_STATE_ENTRY_RESERVED_BITS 32u
+#define NPUC_STATE_ENTRY_RESERVED_BIAS 0
+#define NPUC_STATE_ENTRY_RESERVED_SIGNED 0
+
 /* layer: Operands and constants of MAC and vector instructions. */
 #define NPUC_LAYER_BYTES 128u
 #define NPUC_LAYER_OFM_BASE_BIT 0u  /* address of element (0, 0, 0, 0) of the output */

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from isa.container import Container, IoEntry, write_container
 from isa.descriptors import Memory, address
+from isa.state import StateEntry, encode_states
 from isa.target import Target
 from isa.target_file import target_to_dict
 from npuc.emit.stream import Stream, placed
 from npuc.errors import InvalidGraph
-from npuc.graph.graph import Graph
+from npuc.graph.graph import Graph, State
 from npuc.graph.types import Host
 from npuc.task.task import Compute, Load, Plan
 
@@ -33,6 +36,7 @@ def write_program(
         target_name=target.name, fingerprint=target.fingerprint, constants=stream.constants,
         descriptors=bytes(stream.descriptors), instructions=bytes(stream.code), io=tuple(entries),
         metadata={**tables, **metadata}, reference=reference,
+        state=encode_states([_state_entry(graph, plan, state) for state in graph.states]),
     ))  # fmt: skip
 
 
@@ -54,6 +58,12 @@ def _io_entry(graph: Graph, plan: Plan, name: str, direction: str) -> IoEntry:
         host.half_even,
         type_.n_bytes,
     )
+
+
+def _state_entry(graph: Graph, plan: Plan, state: State) -> StateEntry:
+    initial = np.array(state.initial, graph.values[state.input].dtype)
+    start = address(Memory.SRAM, placed(plan.buffer[state.input]))
+    return StateEntry(start, initial.astype(initial.dtype.newbyteorder("<")).tobytes())
 
 
 def debug_map(graph: Graph, plan: Plan, stream: Stream) -> dict[str, Any]:

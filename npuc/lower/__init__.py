@@ -2,5 +2,6 @@
 
 from npuc.lower import conv, move, vector  # importing a rule's module registers it
 from npuc.lower.kernel import Kernel, lower
+from npuc.lower.state import store_states
 
-__all__ = ["Kernel", "conv", "lower", "move", "vector"]
+__all__ = ["Kernel", "conv", "lower", "move", "store_states", "vector"]

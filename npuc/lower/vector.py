@@ -27,7 +27,7 @@ def elementwise_operands(graph: Graph, node: Node, names: list[str], target: Tar
     block = target.architecture.channel_block
     is_blocked = any(_layout(type_).block for type_ in types)
     if len(types[-1].shape) == 4 and (is_blocked or all(_is_image(type_) for type_ in types)):
-        return [image_operand(type_, block) for type_ in types], True
+        return [_broadcast(image_operand(type_, block), types[-1].shape[1]) for type_ in types], True
     if is_blocked:
         raise InvalidGraph("a blocked operand needs rank 4", node=node.name, stage="lower")
     shape = types[-1].shape
@@ -55,6 +55,14 @@ def elementwise_operands(graph: Graph, node: Node, names: list[str], target: Tar
             )
         )
     return operands, False
+
+
+def _broadcast(operand: Operand, channels: int) -> Operand:
+    """The operand with its only channel repeated; rows and pixels repeat because their strides are zero."""
+    n, h, w, c = operand.shape
+    if c == channels:
+        return operand
+    return replace(operand, shape=(n, h, w, channels), c0=1, block=0, last_pixel=0, last_row=0)
 
 
 def _layout(type_: TensorType) -> Layout:
