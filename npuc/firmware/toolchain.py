@@ -25,7 +25,11 @@ STAGE = "firmware"
 KERNELS = Path(__file__).parent / "kernels"
 
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wundef", "-pedantic", "-Werror")
-_FREESTANDING = ("-ffreestanding", "-fno-builtin", "-ffunction-sections", "-fdata-sections", "-g0")
+_FREESTANDING = ("-ffreestanding", "-fno-builtin", "-ffunction-sections", "-fdata-sections", "-g0",
+                 "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-fno-exceptions")  # fmt: skip
+# No start-up files, no libraries; zig would otherwise add its checks and pages of 64 KiB.
+_IMAGE = ("-nostdlib", "-static", "-fno-pie", "-fno-sanitize=undefined", "-Wl,-e,npuc_conv2d",
+          "-Wl,-z,max-page-size=16", f"-Wl,-T,{KERNELS / 'image.ld'}")  # fmt: skip
 
 log = logging.getLogger(STAGE)
 
@@ -36,11 +40,12 @@ class ToolchainError(NpucError):
 
 @dataclass(frozen=True)
 class Target:
-    """What to build for: flags of every compiler, its usual names, and the triple and processor that zig needs."""
+    """What to build for: flags of every compiler, its usual names, and how those and zig are told the processor."""
 
     name: str
     flags: tuple[str, ...]
     compilers: tuple[str, ...]
+    machine: tuple[str, ...] = ()
     zig: tuple[str, ...] = ()
     suffix: str = ".elf"
 
@@ -59,8 +64,8 @@ class Compiler:
 
 
 def _cortex(name: str, processor: str) -> Target:
-    flags = (f"-mcpu={name}", "-mthumb", "-O2")
-    return Target(name, flags, ("arm-none-eabi-gcc",), ("-target", "thumb-freestanding-eabi", f"-mcpu={processor}"))
+    zig = ("-target", "thumb-freestanding-eabi", f"-mcpu={processor}")
+    return Target(name, ("-O2",), ("arm-none-eabi-gcc",), (f"-mcpu={name}", "-mthumb"), zig)
 
 
 TARGETS = {
@@ -70,8 +75,8 @@ TARGETS = {
         _cortex("cortex-m4", "cortex_m4"),
         _cortex("cortex-m7", "cortex_m7"),
         _cortex("cortex-m33", "cortex_m33"),
-        Target("aarch64", ("-O2",), ("aarch64-none-elf-gcc", "aarch64-linux-gnu-gcc"),
-               ("-target", "aarch64-freestanding-none")),
+        Target("aarch64", ("-O3",), ("aarch64-none-elf-gcc", "aarch64-linux-gnu-gcc"),
+               zig=("-target", "aarch64-freestanding-none")),
     )
 }  # fmt: skip
 
@@ -89,10 +94,10 @@ def find_compiler(target: Target) -> Compiler:
     variable = "CC" if target.is_host else "NPUC_CC"
     named = os.environ.get(variable, "")
     if named:
-        return _probe(tuple(shlex.split(named)), f"${variable}")
+        return _probe((*shlex.split(named), *target.machine), f"${variable}")
     for name in target.compilers:
         if path := shutil.which(name):
-            return _probe((path,), name)
+            return _probe((path, *target.machine), name)
     if importlib.util.find_spec("ziglang") is not None:
         return _probe((sys.executable, "-m", "ziglang", "cc", *target.zig), "ziglang")
     raise ToolchainError(
@@ -117,34 +122,29 @@ def cache_folder() -> Path:
     return (Path(root) if root else Path.home() / ".cache") / "npuc"
 
 
-def build_kernels(target_name: str, *, extra: tuple[str, ...] = (), extra_sources: tuple[Path, ...] = ()) -> Path:
-    """Path of the kernels built for a target of TARGETS; builds them unless the cache has them.
-
-    `extra` flags and `extra_sources` (C files and linker scripts) join the command and the key.
-    """
+def build_kernels(target_name: str, *, extra: tuple[str, ...] = ()) -> Path:
+    """Path of the kernels built for a target of TARGETS, with `extra` flags; builds them unless the cache has them."""
     target = TARGETS[target_name]
     compiler = find_compiler(target)
-    flags = (*WARNINGS, *_FREESTANDING, *target.flags, *extra)
-    sources = [*kernel_sources(), *extra_sources]
+    flags = (*WARNINGS, *_FREESTANDING, *target.flags, *(() if target.is_host else _IMAGE), *extra)
     key = hashlib.sha256(repr((compiler.command, compiler.version, flags)).encode())
-    for path in [*sources, *sorted(KERNELS.glob("*.h"))]:
+    for path in sorted(KERNELS.iterdir()):
         key.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     artifact = cache_folder() / key.hexdigest()[:32] / f"npuc_kernels_{target.name}{target.suffix}"
     if not artifact.exists():
         log.info("building the kernels for %s with %s", target.name, compiler.version)
-        _build([*compiler.command, *flags], sources, artifact)
+        _build([*compiler.command, *flags], artifact)
     return artifact
 
 
-def _build(command: list[str], sources: list[Path], artifact: Path) -> None:
+def _build(command: list[str], artifact: Path) -> None:
     """Compile in a temporary folder beside the artifact's and rename it into place."""
     cached = artifact.parent
     cached.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cached.parent, prefix="build-") as name:
         made = Path(name) / "artifact"
         made.mkdir()
-        arguments = [f"-Wl,-T,{path}" if path.suffix == ".ld" else str(path) for path in sources]
-        run_compiler([*command, f"-I{KERNELS}", *arguments, "-o", str(made / artifact.name)])
+        run_compiler([*command, *map(str, kernel_sources()), "-o", str(made / artifact.name)])
         try:
             made.rename(cached)
         except OSError:

@@ -51,7 +51,8 @@ def test_another_flag_gives_another_artifact() -> None:
 def test_named_compiler_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NPUC_CC", f"{compiler_script(tmp_path, 'exit 1')} --verbose")
     compiler = find_compiler(TARGETS["cortex-m4"])
-    assert (compiler.command, compiler.version) == ((str(tmp_path / "compiler"), "--verbose"), "fake 1.0")
+    assert compiler.command[:2] == (str(tmp_path / "compiler"), "--verbose")
+    assert (compiler.command[2:], compiler.version) == (TARGETS["cortex-m4"].machine, "fake 1.0")
 
 
 def test_absence_of_every_compiler_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,197 @@
+"""Runs an image of kernels (any ELF that exports `npuc_kernel_table`) on an emulated Arm core, call by call.
+
+Memory of the core; what lies between is not mapped, so that a stray access faults:
+
+    0x00008000  breakpoints, where kernels return to
+    0x00010000  the image
+    0x08000000  flash: constants
+    0x20000000  stack, at its very bottom: an overflow leaves it
+    0x20100000  the parameter record of the call
+    0x21000000  sram
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+from unicorn import arm64_const, arm_const
+from unicorn.unicorn_const import (
+    UC_ARCH_ARM,
+    UC_ARCH_ARM64,
+    UC_MODE_ARM,
+    UC_MODE_MCLASS,
+    UC_MODE_THUMB,
+    UC_PROT_EXEC,
+    UC_PROT_READ,
+    UC_PROT_WRITE,
+)
+from unicorn.unicorn_py3.unicorn import Uc, UcError
+
+from simulator.errors import SimulatorFault
+
+Bytes = npt.NDArray[np.uint8]
+
+_RETURN, _FLASH, _STACK, _PARAMETERS, _SRAM = 0x00008000, 0x08000000, 0x20000000, 0x20100000, 0x21000000
+_PAGE = 4096
+STACK_BYTES = 4096
+MAX_INSTRUCTIONS = 1 << 36
+"""Of one call; a kernel that runs longer does not end."""
+
+
+@dataclass(frozen=True)
+class Core:
+    """A processor that Unicorn emulates: how to make it, and its calling convention."""
+
+    architecture: int
+    mode: int
+    model: int | None
+    arguments: tuple[int, int, int]
+    stack: int
+    link: int
+    counter: int
+    breakpoint: bytes
+    entry: str
+    """struct format of npuc_kernel_entry."""
+
+
+def _thumb(mode: int, model: int | None) -> Core:
+    r = arm_const
+    arguments = (r.UC_ARM_REG_R0, r.UC_ARM_REG_R1, r.UC_ARM_REG_R2)
+    return Core(UC_ARCH_ARM, mode, model, arguments, r.UC_ARM_REG_SP, r.UC_ARM_REG_LR, r.UC_ARM_REG_PC, b"\x00\xbe",
+                "<4I")  # fmt: skip
+
+
+def _aarch64() -> Core:
+    r = arm64_const
+    arguments = (r.UC_ARM64_REG_X0, r.UC_ARM64_REG_X1, r.UC_ARM64_REG_X2)
+    return Core(UC_ARCH_ARM64, UC_MODE_ARM, None, arguments, r.UC_ARM64_REG_SP, r.UC_ARM64_REG_X30, r.UC_ARM64_REG_PC,
+                b"\x00\x00\x20\xd4", "<3I4xQ")  # fmt: skip
+
+
+# M-class mode is always a Cortex-M33, whatever model is set; older cores are Thumb mode with a model.
+CORES = {
+    "cortex-m4": _thumb(UC_MODE_THUMB, arm_const.UC_CPU_ARM_CORTEX_M4),
+    "cortex-m7": _thumb(UC_MODE_THUMB, arm_const.UC_CPU_ARM_CORTEX_M7),
+    "cortex-m33": _thumb(UC_MODE_THUMB | UC_MODE_MCLASS, None),
+    "aarch64": _aarch64(),
+}
+
+
+class ArmKernels:
+    """An image on a core of CORES."""
+
+    def __init__(self, image: Path, core_name: str) -> None:
+        self.core = CORES[core_name]
+        self.name = f"{core_name} running {image.name}"
+        self._uc = emulator(self.core)
+        self._symbols = self._load(image)
+        self._map(_RETURN, self.core.breakpoint * (_PAGE // len(self.core.breakpoint)), UC_PROT_READ | UC_PROT_EXEC)
+        self._map(_STACK, bytes(STACK_BYTES), UC_PROT_READ | UC_PROT_WRITE)
+        self._map(_PARAMETERS, bytes(_PAGE), UC_PROT_READ)
+        self._functions = self._read_table()
+
+    def run(self, calls: Sequence[tuple[int, int, bytes]], sram: Bytes, flash: Bytes) -> int:
+        """Run calls (kernel id, version, parameter record) in order, changing `sram`; the number that succeeded.
+
+        SimulatorFault: a kernel is not in the image, leaves its memories, or does not end.
+        """
+        self._map(_FLASH, flash.tobytes(), UC_PROT_READ)
+        self._map(_SRAM, sram.tobytes(), UC_PROT_READ | UC_PROT_WRITE)
+        try:
+            for n_done, (kernel_id, version, parameters) in enumerate(calls):
+                function = self._functions.get((kernel_id, version, len(parameters)))
+                if function is None:
+                    raise SimulatorFault(
+                        f"{self.name}: no kernel {kernel_id} of version {version} with {len(parameters)} bytes of "
+                        "parameters", "use the image of the compiler that made the program",
+                    )  # fmt: skip
+                if self._call(function, parameters):
+                    return n_done
+            return len(calls)
+        finally:
+            sram[:] = np.frombuffer(self._uc.mem_read(_SRAM, sram.size), np.uint8)
+            self._uc.mem_unmap(_SRAM, _pages(sram.size))
+            self._uc.mem_unmap(_FLASH, _pages(flash.size))
+
+    def _call(self, function: int, parameters: bytes) -> int:
+        """Status that the kernel returns."""
+        self._uc.mem_write(_PARAMETERS, parameters)
+        thumb = 1 if self.core.architecture == UC_ARCH_ARM else 0
+        for register, value in zip(self.core.arguments, (_PARAMETERS, _SRAM, _FLASH), strict=True):
+            self._uc.reg_write(register, value)
+        self._uc.reg_write(self.core.stack, _STACK + STACK_BYTES)
+        self._uc.reg_write(self.core.link, _RETURN | thumb)
+        try:
+            # A count every time: calls with and without one on the same instance hang.
+            self._uc.emu_start(function | thumb, _RETURN, count=MAX_INSTRUCTIONS)
+        except UcError as error:
+            raise SimulatorFault(f"{self.name}: {error} at {self._place()}",
+                                 "check offsets and strides of the record against the memories") from error  # fmt: skip
+        if self._uc.reg_read(self.core.counter) & ~1 != _RETURN:
+            raise SimulatorFault(f"{self.name}: no end after {MAX_INSTRUCTIONS} instructions, at {self._place()}")
+        return int(self._uc.reg_read(self.core.arguments[0])) & 0xFFFFFFFF
+
+    def _place(self) -> str:
+        """Program counter and the function that it is in."""
+        pc = self._uc.reg_read(self.core.counter)
+        for name, (address, n_bytes) in self._symbols.items():
+            if address & ~1 <= pc < (address & ~1) + n_bytes:
+                return f"{pc:#010x} in {name}"
+        return f"{pc:#010x}"
+
+    def _load(self, image: Path) -> dict[str, tuple[int, int]]:
+        """Map the image's segments; address and size of each symbol."""
+        try:
+            with image.open("rb") as file:
+                elf = ELFFile(file)
+                segments = [(s["p_paddr"], s.data()) for s in elf.iter_segments() if s["p_type"] == "PT_LOAD"]
+                table = elf.get_section_by_name(".symtab")
+                rows = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []
+        except ELFError as error:
+            raise SimulatorFault(f"{image}: not an ELF file: {error}", "build the kernels again") from error
+        segments = [(address, data) for address, data in segments if data]
+        if not segments:
+            raise SimulatorFault(f"{image}: the image is empty", "keep the kernels in the linker script")
+        start = min(address for address, _ in segments) // _PAGE * _PAGE
+        end = max(address + len(data) for address, data in segments)
+        if not _RETURN + _PAGE <= start < end <= _FLASH:
+            raise SimulatorFault(f"{image}: it lies at {start:#x} to {end:#x}, allowed are 0x9000 to 0x8000000")
+        self._map(start, bytes(end - start), UC_PROT_READ | UC_PROT_EXEC)
+        for address, data in segments:
+            self._uc.mem_write(address, data)
+        return {row.name: (row["st_value"], row["st_size"]) for row in rows if row.name}
+
+    def _read_table(self) -> dict[tuple[int, int, int], int]:
+        """Function of each (kernel id, version, bytes of parameters)."""
+        if "npuc_kernel_table" not in self._symbols:
+            raise SimulatorFault(f"{self.name}: the image has no npuc_kernel_table", "link table.c into it")
+        address, n_bytes = self._symbols["npuc_kernel_table"]
+        rows = struct.iter_unpack(self.core.entry, bytes(self._uc.mem_read(address, n_bytes)))
+        return {(row[0], row[1], row[2]): row[3] for row in rows}
+
+    def _map(self, address: int, data: bytes, permissions: int) -> None:
+        self._uc.mem_map(address, _pages(len(data)), permissions)
+        self._uc.mem_write(address, data)
+
+
+def emulator(core: Core) -> Any:
+    """A Unicorn instance, of which there are no types."""
+    uc: Any = Uc
+    instance = uc(core.architecture, core.mode)
+    if core.model is not None:
+        instance.ctl_set_cpu_model(core.model)
+    return instance
+
+
+def _pages(n_bytes: int) -> int:
+    """`n_bytes` rounded up to whole pages, at least one."""
+    return max(-(-n_bytes // _PAGE), 1) * _PAGE
