@@ -103,7 +103,8 @@ def format_instruction(instruction: Instruction) -> str:
     """One line without a comment."""
     values = instruction.values
     words = [instruction.mnemonic]
-    words += [f"{f.name}={_format(f, values[f.name])}" for f in instruction.spec.fields if not is_condition(f)]
+    shown = (f for f in instruction.spec.fields if not is_condition(f) and not (f.is_optional and not values[f.name]))
+    words += [f"{f.name}={_format(f, values[f.name])}" for f in shown]
     for kind in _condition_kinds(instruction.spec):
         pairs = [(values[f"{kind}{i}_queue"], values[f"{kind}{i}_count"]) for i in range(CONDITIONS)]
         while pairs and pairs[-1][0] == NO_CONDITION:

@@ -64,7 +64,8 @@ class Instruction:
     def __post_init__(self) -> None:
         if self.mnemonic not in BY_MNEMONIC:
             raise IsaError(f"unknown instruction {self.mnemonic!r}, allowed: {', '.join(BY_MNEMONIC)}")
-        unused = {field.name: _unused(field) for field in self.spec.record.fields if is_condition(field)}
+        left_out = (field for field in self.spec.record.fields if is_condition(field) or field.is_optional)
+        unused = {field.name: _unused(field) for field in left_out}
         object.__setattr__(self, "values", {**unused, **self.values})
 
     @property

@@ -93,7 +93,7 @@ LAYER = RecordSpec(
         Field("use_residual", 1, "add the second input in the output stage"),
         Field("count_pad", 1, "vec.avgpool divides by the whole window, padding included"),
         Field("halves_up", 1, "vec.avgpool rounds halves towards plus infinity instead of away from zero"),
-        Field("reserved_flags", 3, "zero"),
+        Field("code_table", 3, "16-byte units of the weights' code table behind the scales; 0: no weights are coded"),
         Field("clamp_low", 16, "smallest output value", signed=True),
         Field("clamp_high", 16, "largest output value", signed=True),
         Field("scales", 32, "table of bias, multiplier, shift; 10 bytes a channel (see SCALE)", unit="address"),

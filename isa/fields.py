@@ -18,6 +18,8 @@ class Field:
     unit: str = ""
     bias: int = 0
     signed: bool = False
+    is_optional: bool = False
+    """Whether an instruction may leave it out; it is zero then."""
 
     @property
     def is_reserved(self) -> bool:

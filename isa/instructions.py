@@ -52,6 +52,7 @@ _WEIGHTS = (
     Field("k", 16, "first input channel", unit="channel"),
     Field("k_channels", 16, "input channels summed", unit="channel", bias=1),
     Field("weights", 32, "packed weights of these output channels", unit="address"),
+    Field("coded_words", 16, "8-byte words of the coded weights; 0: raw", unit="word", is_optional=True),
 )
 
 
@@ -127,7 +128,7 @@ INSTRUCTIONS = (
     _mac("mac.conv", 0x20,
          "Convolve input channels k..k+k_channels-1 into the output region and run the output stage. "
          "Weights: [channels / L][kernel_h][kernel_w][k_channels][L], L = cout_lanes of the target, "
-         "the last group holding only the lanes that exist."),
+         "the last group holding only the lanes that exist. Coded, they decode to this (docs/weight-codec.md)."),
     _mac("mac.depthwise", 0x21,
          "Convolve each channel with its own kernel and run the output stage. Input channel = output channel; "
          "k and k_channels are zero-origin and 1. Weights: [channels / L][kernel_h][kernel_w][L]."),

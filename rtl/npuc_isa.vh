@@ -108,7 +108,8 @@
 `define NPUC_LAYER_USE_TABLE 537:537
 `define NPUC_LAYER_USE_RESIDUAL 538:538
 `define NPUC_LAYER_COUNT_PAD 539:539
-`define NPUC_LAYER_RESERVED_FLAGS 543:540
+`define NPUC_LAYER_HALVES_UP 540:540
+`define NPUC_LAYER_CODE_TABLE 543:541
 `define NPUC_LAYER_CLAMP_LOW 559:544
 `define NPUC_LAYER_CLAMP_HIGH 575:560
 `define NPUC_LAYER_SCALES 607:576
@@ -135,7 +136,7 @@
 `define NPUC_LAYER_MID_ZERO_POINT 975:960
 `define NPUC_LAYER_MID_LOW 991:976
 `define NPUC_LAYER_MID_HIGH 1007:992
-`define NPUC_LAYER_RESERVED 1023:1008
+`define NPUC_LAYER_WEIGHT_ZERO_POINT 1023:1008
 `define NPUC_LAYER_OFM_TENSOR 191:0
 `define NPUC_LAYER_IFM_TENSOR 383:192
 `define NPUC_LAYER_IFM2_TENSOR 959:768
@@ -249,7 +250,7 @@
 `define NPUC_DMA_FILL_DESTINATION 100:69
 `define NPUC_DMA_FILL_VALUE 108:101
 
-// mac.conv: Convolve input channels k..k+k_channels-1 into the output region and run the output stage. Weights: [channels / L][kernel_h][kernel_w][k_channels][L], L = cout_lanes of the target, the last group holding only the lanes that exist.
+// mac.conv: Convolve input channels k..k+k_channels-1 into the output region and run the output stage. Weights: [channels / L][kernel_h][kernel_w][k_channels][L], L = cout_lanes of the target, the last group holding only the lanes that exist. Coded, they decode to this (docs/weight-codec.md).
 `define NPUC_MAC_CONV_BITS 256
 `define NPUC_MAC_CONV_SLOT 68:64
 `define NPUC_MAC_CONV_N 79:69
@@ -266,6 +267,7 @@
 `define NPUC_MAC_CONV_K_CHANNELS 207:192
 `define NPUC_MAC_CONV_K_CHANNELS_BIAS 1
 `define NPUC_MAC_CONV_WEIGHTS 239:208
+`define NPUC_MAC_CONV_CODED_WORDS 255:240
 
 // mac.depthwise: Convolve each channel with its own kernel and run the output stage. Input channel = output channel; k and k_channels are zero-origin and 1. Weights: [channels / L][kernel_h][kernel_w][L].
 `define NPUC_MAC_DEPTHWISE_BITS 256
@@ -284,6 +286,7 @@
 `define NPUC_MAC_DEPTHWISE_K_CHANNELS 207:192
 `define NPUC_MAC_DEPTHWISE_K_CHANNELS_BIAS 1
 `define NPUC_MAC_DEPTHWISE_WEIGHTS 239:208
+`define NPUC_MAC_DEPTHWISE_CODED_WORDS 255:240
 
 // vec.add: Rescaled addition of two tensors (TensorFlow Lite Micro's ADD).
 `define NPUC_VEC_ADD_BITS 192

@@ -439,10 +439,10 @@
 #define NPUC_LAYER_HALVES_UP_BITS 1u
 #define NPUC_LAYER_HALVES_UP_BIAS 0
 #define NPUC_LAYER_HALVES_UP_SIGNED 0
-#define NPUC_LAYER_RESERVED_FLAGS_BIT 541u  /* zero */
-#define NPUC_LAYER_RESERVED_FLAGS_BITS 3u
-#define NPUC_LAYER_RESERVED_FLAGS_BIAS 0
-#define NPUC_LAYER_RESERVED_FLAGS_SIGNED 0
+#define NPUC_LAYER_CODE_TABLE_BIT 541u  /* 16-byte units of the weights' code table behind the scales; 0: no weights are coded */
+#define NPUC_LAYER_CODE_TABLE_BITS 3u
+#define NPUC_LAYER_CODE_TABLE_BIAS 0
+#define NPUC_LAYER_CODE_TABLE_SIGNED 0
 #define NPUC_LAYER_CLAMP_LOW_BIT 544u  /* smallest output value */
 #define NPUC_LAYER_CLAMP_LOW_BITS 16u
 #define NPUC_LAYER_CLAMP_LOW_BIAS 0
@@ -842,7 +842,7 @@
 #define NPUC_DMA_FILL_VALUE_BIAS 0
 #define NPUC_DMA_FILL_VALUE_SIGNED 0
 
-/* mac.conv: Convolve input channels k..k+k_channels-1 into the output region and run the output stage. Weights: [channels / L][kernel_h][kernel_w][k_channels][L], L = cout_lanes of the target, the last group holding only the lanes that exist. */
+/* mac.conv: Convolve input channels k..k+k_channels-1 into the output region and run the output stage. Weights: [channels / L][kernel_h][kernel_w][k_channels][L], L = cout_lanes of the target, the last group holding only the lanes that exist. Coded, they decode to this (docs/weight-codec.md). */
 #define NPUC_MAC_CONV_BYTES 32u
 #define NPUC_MAC_CONV_SLOT_BIT 64u  /* descriptor */
 #define NPUC_MAC_CONV_SLOT_BITS 5u
@@ -888,6 +888,10 @@
 #define NPUC_MAC_CONV_WEIGHTS_BITS 32u
 #define NPUC_MAC_CONV_WEIGHTS_BIAS 0
 #define NPUC_MAC_CONV_WEIGHTS_SIGNED 0
+#define NPUC_MAC_CONV_CODED_WORDS_BIT 240u  /* 8-byte words of the coded weights; 0: raw */
+#define NPUC_MAC_CONV_CODED_WORDS_BITS 16u
+#define NPUC_MAC_CONV_CODED_WORDS_BIAS 0
+#define NPUC_MAC_CONV_CODED_WORDS_SIGNED 0
 
 /* mac.depthwise: Convolve each channel with its own kernel and run the output stage. Input channel = output channel; k and k_channels are zero-origin and 1. Weights: [channels / L][kernel_h][kernel_w][L]. */
 #define NPUC_MAC_DEPTHWISE_BYTES 32u
@@ -935,6 +939,10 @@
 #define NPUC_MAC_DEPTHWISE_WEIGHTS_BITS 32u
 #define NPUC_MAC_DEPTHWISE_WEIGHTS_BIAS 0
 #define NPUC_MAC_DEPTHWISE_WEIGHTS_SIGNED 0
+#define NPUC_MAC_DEPTHWISE_CODED_WORDS_BIT 240u  /* 8-byte words of the coded weights; 0: raw */
+#define NPUC_MAC_DEPTHWISE_CODED_WORDS_BITS 16u
+#define NPUC_MAC_DEPTHWISE_CODED_WORDS_BIAS 0
+#define NPUC_MAC_DEPTHWISE_CODED_WORDS_SIGNED 0
 
 /* vec.add: Rescaled addition of two tensors (TensorFlow Lite Micro's ADD). */
 #define NPUC_VEC_ADD_BYTES 24u

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.code_table import STATES, TABLE_UNIT_BYTES, code_table_offset
 from isa.descriptors import SCALE, ElementType
 from isa.errors import IsaError
 from isa.instructions import BY_MNEMONIC
 from isa.target import Target
 from isa.timing.geometry import (
+    WORD_BYTES,
     Axis,
     Ints,
     Operand,
@@ -53,6 +55,11 @@ class _Layer:
     def taps(self) -> Ints:
         return self.kernel_h * self.kernel_w
 
+    @property
+    def channel_weights(self) -> Ints:
+        """Weights of one output channel."""
+        return self.taps * np.where(self.is_depthwise, 1, self.k_channels)
+
 
 def _layer(f: Rows) -> _Layer:
     rows, pixels, channels = f.axes()
@@ -77,7 +84,7 @@ def mac_work(f: Rows, target: Target) -> dict[str, Ints]:
     compute, last_compute = _compute_cycles(f, layer, target)
     output_stage = target.costs.output_stage
     return vars(total) | {
-        "compute": compute,
+        "compute": np.maximum(compute, _decoder_cycles(f, layer, target)),
         "output": rate_cycles(elements, output_stage),
         "first_read_words": first.read_words,
         "first_flash_bytes": first.flash_bytes,
@@ -174,15 +181,30 @@ def _first_block(axis: Axis) -> Axis:
 
 
 def _load_weights(f: Rows, layer: _Layer, target: Target, total: Traffic, first: Traffic) -> None:
-    """Weights pass once for each block of pixels; each block of channels is one contiguous run."""
+    """Weights pass once for each block of pixels: raw, each block of channels is one contiguous run; coded, all are."""
     address, channels = f("weights"), layer.channels
-    per_channel = layer.taps * np.where(layer.is_depthwise, 1, layer.k_channels)
+    per_channel = layer.channel_weights
     words = (channels.count - 1) * run_words(address, channels.full * per_channel)
     words += run_words(address, channels.last * per_channel)
-    total.read(address, layer.n_pixel_blocks * words, layer.n_pixel_blocks * channels.extent * per_channel)
+    raw_bytes, coded_bytes = channels.extent * per_channel, WORD_BYTES * f("coded_words")
+    is_coded = coded_bytes > 0
+    words = np.where(is_coded, run_words(address, coded_bytes), words)
+    passes = layer.n_pixel_blocks
+    total.read(address, passes * words, passes * np.where(is_coded, coded_bytes, raw_bytes))
     inputs = np.where(layer.is_depthwise, 1, np.minimum(layer.k_channels, layer.ifm.c0))
     chunk = np.minimum(channels.full, target.architecture.cout_lanes) * layer.taps * inputs
+    chunk = np.where(is_coded, ceil_div(coded_bytes * chunk, raw_bytes), chunk)
     first.read(address, run_words(address, chunk), chunk)
+    table = f("scales") + code_table_offset(f("ofm_channels"))
+    table_bytes = np.where(is_coded, TABLE_UNIT_BYTES * f("code_table"), 0)
+    for traffic in (total, first):
+        traffic.read(table, run_words(table, table_bytes), table_bytes)
+
+
+def _decoder_cycles(f: Rows, layer: _Layer, target: Target) -> Ints:
+    """The decoder fills its table, then decodes the weights of every pass, at one rate; raw weights do not pass it."""
+    weights = layer.n_pixel_blocks * layer.channels.extent * layer.channel_weights
+    return np.where(f("coded_words") > 0, rate_cycles(STATES + weights, target.costs.decoder_weights), 0)
 
 
 def block_fits(columns: Mapping[str, Ints], target: Target) -> NDArray[np.bool_]:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from isa.timing.compiled import compiled
-from isa.weight_codec import (
+from isa.code_table import (
     CODEC,
     CODEC_BITS,
     FIRST_BITS,
@@ -28,8 +27,9 @@ from isa.weight_codec import (
     WIDTH_BITS,
     WORD_BYTES,
     Token,
-    states_by_token,
 )
+from isa.timing.compiled import compiled
+from isa.weight_codec import states_by_token
 
 Ints = npt.NDArray[np.int64]
 

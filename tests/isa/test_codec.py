@@ -142,8 +142,8 @@ DAMAGED = {
     "cut": (END + END[:5], "instruction at byte 8: end has 8 bytes, got 5"),
     "count": (END + END[:2] + b"\xff" + END[3:], "instruction at byte 8: end: count"),
     "behind the last field": (
-        encode(Instruction("mac.conv", lowest(BY_MNEMONIC["mac.conv"])))[:-1] + b"\1",
-        "instruction at byte 0: mac.conv: bits behind the last field are set",
+        encode(Instruction("vec.add", lowest(BY_MNEMONIC["vec.add"])))[:-1] + b"\1",
+        "instruction at byte 0: vec.add: bits behind the last field are set",
     ),
 }
 

@@ -266,6 +266,30 @@ def test_weights_in_flash_pass_once_for_each_block_of_pixels() -> None:
     assert work["lead_cycles"] == 64 + 16
 
 
+def test_coded_weights_pass_as_words_of_their_stream() -> None:
+    coded = {"coded_words": 41, "code_table": 2}
+    work = work_of_one("mac.conv", stem(weights=0, scales=0, block_h=3, **coded), EDGE)
+    assert work["flash_bytes"] == 3 * 41 * 8 + 160 + 32
+    assert work["first_flash_bytes"] == 41 * 8 + 32
+    in_sram = work_of_one("mac.conv", stem(block_h=3, **coded), EDGE)
+    raw = work_of_one("mac.conv", stem(block_h=3), EDGE)
+    assert in_sram["read_words"] == raw["read_words"] + 3 * (41 - 27 * 2) + 4
+
+
+def test_the_first_chunk_takes_its_share_of_a_stream() -> None:
+    wide = {"k_channels": 32, "ifm_channels": 32, "ifm_pixel": 32, "ifm_row": 256}
+    work = work_of_one("mac.conv", stem(weights=0, coded_words=100, **wide), EDGE)
+    assert work["first_flash_bytes"] == 800 // 2
+
+
+def test_the_decoder_bounds_the_datapath() -> None:
+    few_pixels = {"height": 1, "width": 1, "k_channels": 512, "ifm_channels": 512, "kernel_h": 1, "kernel_w": 1}
+    raw = work_of_one("mac.conv", stem(**few_pixels), EDGE)
+    coded = work_of_one("mac.conv", stem(coded_words=900, **few_pixels), EDGE)
+    assert (raw["compute"], coded["compute"]) == (32, (512 + 16 * 512) // 8)
+    assert work_of_one("mac.conv", stem(coded_words=40), EDGE)["compute"] == 64 * 3
+
+
 def test_vector_classes_by_hand() -> None:
     v = stem(ifm_channels=16, ifm_pixel=16, ifm_row=128, ifm2_base=SRAM, ifm2_pixel=16, ifm2_row=128, ifm2_c0=16)
     cycles = {name: work_of_one(name, v, EDGE)["compute"] for name in BY_MNEMONIC if name.startswith("vec.")}

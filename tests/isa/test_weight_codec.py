@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isa import weight_codec
+from isa.code_table import MAX_TABLE_BYTES, Token, parse_table
 from isa.errors import IsaError
-from isa.weight_codec import MAX_TABLE_BYTES, Token, decode_weights, parse_table, state_table
+from isa.weight_codec import decode_weights, state_table
 
 Bits = list[tuple[int, int]]
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isa.code_table import MAX_TABLE_BYTES, parse_table
 from isa.timing.compiled import IS_COMPILED
-from isa.weight_codec import MAX_TABLE_BYTES, decode_weights, parse_table
+from isa.weight_codec import decode_weights
 from npuc.lower import weight_code
 from npuc.lower.weight_code import CodedWeights, choose_tokens, encode_pieces, pack_table
 
