@@ -10,11 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.errors import Site
+from simulator.execute.decoded import DecodedWeights
 from simulator.memory import Array, Memories, Pattern
 from simulator.operand import Access, Operand, Region, operand
 
 MAX_ELEMENTS = 1 << 26
 """Elements that one instruction may touch; zero strides would otherwise let a small program ask for any amount."""
+
+DECODED_BYTES = 1 << 26
+"""Decoded weights that a machine keeps."""
 
 Step = Callable[[], None]
 
@@ -24,6 +28,7 @@ class Workspace:
 
     def __init__(self) -> None:
         self._buffers: dict[str, npt.NDArray[np.uint8]] = {}
+        self.decoded = DecodedWeights(DECODED_BYTES)
 
     def take(self, role: str, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
         """An array with undefined contents, valid until the role is taken again."""

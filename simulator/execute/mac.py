@@ -16,8 +16,9 @@ import numpy as np
 from simulator.execute.binding import Binder, Binding, Step
 from simulator.execute.output_stage import OutputStage
 from simulator.execute.scales import bind_scales
+from simulator.execute.weights import bind_packed_weights
 from simulator.execute.window import Window
-from simulator.memory import Array, Pattern
+from simulator.memory import Array
 
 STRIP_ELEMENTS = 1 << 17
 """Elements of a strip's working set that the caches hold."""
@@ -67,13 +68,11 @@ def _weights(binding: Binding, products: int) -> Callable[[], Array]:
     if not -128 <= zero_point <= 127:
         raise binding.site.fault(f"weights have zero point {zero_point}, allowed: -128 to 127")
     binding.check_elements(products, channels)
-    packed = binding.memories.read_view(
-        binding.site, Pattern(binding.values["weights"], (products * channels,), (1,), np.dtype(np.int8))
-    )
+    packed = bind_packed_weights(binding, products * channels)
 
     def unpack() -> Array:
         matrix = binding.workspace.take("weights", (products, channels), np.float32)
-        unpack_weights(packed, products, channels, binding.cout_lanes, matrix)
+        unpack_weights(packed(), products, channels, binding.cout_lanes, matrix)
         if zero_point:
             matrix -= zero_point
         return matrix
