@@ -28,13 +28,13 @@ def legalize(graph: Graph, target: Target) -> Graph:
 
 
 def drop_idle_strides(graph: Graph) -> Graph:
-    """Window with a single output position along an axis => the same window with stride 1 along it."""
+    """Window that fits an axis only once => the same window with stride 1 along it."""
     nodes = []
     for node in graph.nodes:
         window = getattr(node.op, "window", None)
         if isinstance(window, Window):
-            height, width = graph.values[node.outputs[0]].shape[2:]
-            stride = (1 if height == 1 else window.stride[0], 1 if width == 1 else window.stride[1])
+            once = replace(window, stride=(1, 1)).output_shape(*graph.values[node.inputs[0]].shape[2:])
+            stride = (1 if once[0] == 1 else window.stride[0], 1 if once[1] == 1 else window.stride[1])
             node = replace(node, op=replace(node.op, window=replace(window, stride=stride)))  # type: ignore[call-arg]
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes))

@@ -15,9 +15,8 @@ from isa.target import Target
 from npuc.emit.waits import WaitTracker
 from npuc.errors import InvalidGraph
 from npuc.lower.kernel import Kernel
-from npuc.lower.operand import Operand
 from npuc.task.accesses import accesses
-from npuc.task.fields import layer_fields, region_fields
+from npuc.task.fields import fill_fields, fill_offset, layer_fields, region_fields
 from npuc.task.task import Buffer, Compute, Load, Plan, Task, weight_bytes
 
 NO_RECORD: Mapping[str, int] = {}
@@ -96,9 +95,9 @@ class Emitter:
     def _compute(self, index: int, task: Compute) -> tuple[dict[str, int], Mapping[str, int]]:
         kernel = self.plan.kernels[task.kernel]
         if task.mnemonic == "dma.fill":
-            record = fill_fields(kernel.ofm)
+            record = fill_fields(kernel.ofm, task)
             slot = self._slot(index, encode_record(DMA, record).ljust(32, b"\0"))
-            start = self._sram(kernel.ofm.storage) + kernel.ofm.offset_bytes
+            start = self._sram(kernel.ofm.storage) + fill_offset(kernel.ofm, task)
             return {"slot": slot, "destination": start, "value": kernel.fields["value"]}, record
         head = self._parameters(kernel, 0, kernel.parameters.head_bytes)
         record = layer_fields(kernel, self._sram, self.rings, head, task.block)
@@ -151,17 +150,6 @@ def placed(buffer: Buffer) -> int:
 def buffer_end(buffer: Buffer) -> int:
     """First byte behind the buffer."""
     return placed(buffer) + buffer.n_bytes
-
-
-def fill_fields(operand: Operand) -> dict[str, int]:
-    """DMA descriptor that covers an operand stored pixel by pixel."""
-    n, h, w, c = operand.shape
-    steps = (operand.pixel, operand.row, operand.batch)
-    return {
-        "size_0": c, "size_1": w, "size_2": h, "size_3": n,
-        **{f"source_{i + 1}": 0 for i in range(3)},
-        **{f"destination_{i + 1}": step for i, step in enumerate(steps)},
-    }  # fmt: skip
 
 
 def flash_images(plan: Plan) -> tuple[dict[str, int], bytes]:

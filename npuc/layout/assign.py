@@ -112,10 +112,15 @@ def _use_words(graph: Graph, value: str, layout: Layout) -> float:
     """Port words of every computing node that writes or reads the value."""
     producer = graph.producers.get(value)
     nodes = [*([producer] if producer is not None else []), *graph.users[value]]
-    return sum(_node_words(node.op, layout, graph.values[value]) for node in nodes if not isinstance(node.op, VIEWS))
+    words = sum(_node_words(node.op, layout, graph.values[value]) for node in nodes if not isinstance(node.op, VIEWS))
+    if producer is not None and isinstance(producer.op, Pad) and layout.block:
+        return float("inf")  # a border of a blocked tensor is no region of a fill
+    return words
 
 
 def _node_words(op: Op, layout: Layout, type_: TensorType) -> float:
+    if isinstance(op, QSoftmax) and layout.block and op.axis != 1:
+        return float("inf")
     if isinstance(op, QSoftmax):
         return type_.n_elements / (8 if layout.strides[op.axis] == 1 or layout.block else 1)
     if isinstance(op, QAdd | QMul | Lookup | TransData):  # these walk any dense order alike

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from isa.target import Target
 from npuc.graph.graph import Graph, Node
+from npuc.graph.types import ITEM_BYTES, TensorType
 from npuc.layout.trans_data import TransData
 from npuc.lower.kernel import Kernel, lowers
-from npuc.lower.operand import Operand
+from npuc.lower.operand import ELEMENTS, Operand, flat_operands
 from npuc.lower.vector import elementwise_operands
 from npuc.ops.structure import Concat, Pad, Reshape, Slice, Transpose
 
@@ -33,31 +32,27 @@ def lower_pad(graph: Graph, node: Node, target: Target) -> list[Kernel]:
     op = node.op
     if not isinstance(op, Pad):
         raise ValueError("not a pad")
-    (whole,), spatial = elementwise_operands(graph, node, [node.outputs[0]], target)
-    if not spatial or not whole.is_pixel_major:
-        raise ValueError("padding needs a rank-4 tensor stored pixel by pixel")
+    whole = graph.values[node.outputs[0]]
     kernels: list[Kernel] = []
-    n, h, w, c = whole.shape
-    for axis, (size, low, high) in enumerate(zip((n, c, h, w), op.before, op.after, strict=True)):
+    for axis, (size, low, high) in enumerate(zip(whole.shape, op.before, op.after, strict=True)):
         for start, count in ((0, low), (size - high, high)):
             if count:
-                part = _part(whole, axis, start, count)
-                kernels.append(
-                    Kernel(
-                        f"{node.name}.{len(kernels)}",
-                        "dma.fill",
-                        node.sources,
-                        part,
-                        fields={"value": int(op.value) & 255},
-                    )
-                )
+                part = _border(whole, axis, start, count, target.architecture.channel_block)
+                fields = {"value": int(op.value) & 255}
+                kernels.append(Kernel(f"{node.name}.{len(kernels)}", "dma.fill", node.sources, part, fields=fields))
     return kernels
 
 
-def _part(whole: Operand, axis: int, start: int, count: int) -> Operand:
-    steps = (whole.batch, 1, whole.row, whole.pixel)
-    n, h, w, c = whole.shape
-    sizes = [n, c, h, w]
-    sizes[axis] = count
-    offset = whole.offset_bytes + start * steps[axis]
-    return replace(whole, offset_bytes=offset, shape=(sizes[0], sizes[2], sizes[3], sizes[1]))
+def _border(whole: TensorType, axis: int, start: int, count: int, channel_block: int) -> Operand:
+    """Indices [start, start + count) of one axis, as the four dimensions of a fill, the innermost contiguous."""
+    layout = whole.layout
+    if layout is None or layout.block or ITEM_BYTES[whole.dtype] != 1:
+        raise ValueError("padding needs a tensor of bytes that is not cut into channel blocks")
+    sizes = [count if i == axis else size for i, size in enumerate(whole.shape)]
+    space, ((batch, row, pixel, block, c0),) = flat_operands(sizes, [layout.strides], channel_block)
+    if c0 == 1 and space[3] > 1:
+        if space[0] > 1:
+            raise ValueError("padding of four axes that lie apart")
+        space, batch, row, pixel, block, c0 = (*space[1:], 1), row, pixel, block, channel_block, channel_block
+    offset = layout.offset_bytes + start * layout.strides[axis]
+    return Operand(layout.storage, offset, space, batch, row, pixel, block, c0, ELEMENTS[whole.dtype])

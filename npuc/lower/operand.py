@@ -116,7 +116,8 @@ def image_operand(type_: TensorType, channel_block: int, zero_point: int | None 
     item = ITEM_BYTES[type_.dtype]
     if layout.block:
         ragged = c % layout.block
-        block, c0, last_pixel, last_row = channel, layout.block, ragged, ragged * w
+        block, c0 = channel, layout.block
+        last_pixel, last_row = ragged if w > 1 else 0, ragged * w if h > 1 else 0  # 0: repeats, like the others
     elif channel == item or c == 1:
         block, c0, last_pixel, last_row = channel_block * item, channel_block, 0, 0
     else:

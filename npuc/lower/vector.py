@@ -205,22 +205,21 @@ def lower_softmax(graph: Graph, node: Node, target: Target) -> list[Kernel]:
     op = node.op
     if not isinstance(op, QSoftmax):
         raise ValueError("not a softmax")
-    operands = [
-        _softmax_operand(graph.values[name], op.axis % len(graph.values[name].shape), target)
-        for name in (node.inputs[0], node.outputs[0])
-    ]
+    types, block = [graph.values[name] for name in (node.inputs[0], node.outputs[0])], target.architecture.channel_block
+    if any(_layout(type_).block for type_ in types):
+        if op.axis != 1:
+            raise ValueError("softmax over a spatial axis of a blocked tensor")
+        operands = [image_operand(type_, block) for type_ in types]
+    else:
+        operands = [_softmax_operand(type_, op.axis, block) for type_ in types]
     fields = {"multiplier_1": op.multiplier, "left_shift": op.left_shift, **_clamp((-128, 127))}
     return [
         Kernel(node.name, "vec.softmax", node.sources, operands[1], operands[0], fields=fields, fixed_channels=True)
     ]
 
 
-def _softmax_operand(type_: TensorType, axis: int, target: Target) -> Operand:
+def _softmax_operand(type_: TensorType, axis: int, channel_block: int) -> Operand:
     layout = _layout(type_)
-    if layout.block and axis == 1:
-        return image_operand(type_, target.architecture.channel_block)
-    if layout.block:
-        raise ValueError("softmax over a spatial axis of a blocked tensor")
     rest = [
         (size, step)
         for i, (size, step) in enumerate(zip(type_.shape, layout.strides, strict=True))
@@ -229,7 +228,7 @@ def _softmax_operand(type_: TensorType, axis: int, target: Target) -> Operand:
     if len(rest) > 3:
         raise ValueError(f"softmax over {len(rest) + 1} axes; the machine has four")
     rest = [(1, 0)] * (3 - len(rest)) + rest
-    step, block = layout.strides[axis], target.architecture.channel_block
+    step, block = layout.strides[axis], channel_block
     c0, stride = (block, block) if step == 1 or type_.shape[axis] == 1 else (1, step)
     shape = (rest[0][0], rest[1][0], rest[2][0], type_.shape[axis])
     zero = type_.quant.zero_point if type_.quant else 0

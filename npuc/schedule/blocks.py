@@ -14,7 +14,7 @@ from isa.timing import Work, block_fits, work_of
 from npuc.errors import DoesNotFit
 from npuc.graph.types import Array
 from npuc.lower.kernel import Kernel
-from npuc.task.fields import layer_fields, region_fields
+from npuc.task.fields import fill_fields, layer_fields, region_fields
 from npuc.task.task import Compute
 
 SRAM = address(Memory.SRAM, 0)
@@ -30,6 +30,9 @@ def work_columns(kernel: Kernel, tasks: list[Compute], parameters: int = SRAM) -
     """Columns for `isa.timing.work_of`, one row a task: storages at the start of SRAM, parameters at that address."""
     rows = []
     for task in tasks:
+        if kernel.mnemonic == "dma.fill":
+            rows.append(fill_fields(kernel.ofm, task) | {"destination": SRAM})
+            continue
         values = layer_fields(kernel, lambda _: SRAM, {}, parameters, task.block) | region_fields(task)
         values["weights"] = parameters
         rows.append(values)

@@ -77,7 +77,7 @@ def _live(kernels: Sequence[Kernel], storage: Storage, first: int, last: int, ro
 
 def profile(lives: Sequence[Live], n_steps: int) -> npt.NDArray[np.int64]:
     """Live bytes [n_steps] at every step."""
-    change = np.zeros(n_steps + 1, np.int64)
+    change = np.zeros(max(n_steps, 1) + 1, np.int64)
     for live in lives:
         change[live.first] += live.n_bytes
         change[live.last + 1] -= live.n_bytes

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from isa.descriptors import LAYER
 from npuc.lower.kernel import PARAMETERS, Kernel
+from npuc.lower.operand import Operand
 from npuc.task.task import Compute
 
 Address = Callable[[str], int]
@@ -44,3 +45,18 @@ def region_fields(task: Compute) -> dict[str, int]:
     if task.mnemonic.startswith("mac."):
         values |= {"k": task.k.start, "k_channels": len(task.k)}
     return values
+
+
+def fill_fields(operand: Operand, task: Compute) -> dict[str, int]:
+    """DMA descriptor that covers the task's region of an operand stored pixel by pixel."""
+    return {
+        "size_0": len(task.c), "size_1": len(task.x), "size_2": len(task.y), "size_3": 1,
+        **{f"source_{i}": 0 for i in (1, 2, 3)},
+        "destination_1": operand.pixel, "destination_2": operand.row, "destination_3": operand.batch,
+    }  # fmt: skip
+
+
+def fill_offset(operand: Operand, task: Compute) -> int:
+    """Byte of the storage at which the task's region begins."""
+    first = operand.offset_bytes + task.n * operand.batch + task.y.start * operand.row
+    return first + task.x.start * operand.pixel + task.c.start * operand.element_bytes

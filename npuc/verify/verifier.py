@@ -64,14 +64,15 @@ def _places(
         memory = Memory(entry.address >> 30)
         if (entry.address & ((1 << 30) - 1)) + entry.n_bytes > sizes[memory]:
             yield Finding("range", f"{entry.direction}put {entry.name} ends outside {memory.name.lower()}")
-    yield from _shared_io(binary.container.io)
+    yield from _shared_inputs([entry for entry in binary.container.io if entry.direction == "in"])
 
 
-def _shared_io(entries: tuple[IoEntry, ...]) -> Iterator[Finding]:
+def _shared_inputs(entries: list[IoEntry]) -> Iterator[Finding]:
+    """Inputs that overwrite each other; outputs may be views of one tensor."""
     for i, first in enumerate(entries):
         for second in entries[:i]:
-            if first.direction == second.direction and common(io_bytes(first), io_bytes(second)):
-                yield Finding("overlap", f"{first.direction}puts {first.name} and {second.name} share bytes")
+            if common(io_bytes(first), io_bytes(second)):
+                yield Finding("overlap", f"inputs {first.name} and {second.name} share bytes")
 
 
 def _progress(binary: Binary, ordering: Ordering, names: Names) -> Iterator[Finding]:
