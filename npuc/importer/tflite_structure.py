@@ -165,6 +165,8 @@ def import_resize_nearest(site: Site) -> None:
 
 def import_resize_bilinear(site: Site) -> None:
     """Interpolation with 10 fractional bits."""
+    if site.image.dtype != "INT8":
+        raise Unsupported(f"{site.image.name} is {site.image.dtype}, only INT8 is supported")
     site.require_same_quant()
     height, width = site.integers(1, "size")
     op = QResizeBilinear((height, width), bool(site.option("AlignCorners")), bool(site.option("HalfPixelCenters")))

@@ -161,7 +161,8 @@ def test_operands_that_do_not_fit_are_named(
 
 @pytest.mark.parametrize(("kind", "operands", "output", "reason"), [
     ("CONV_2D", [X, tensor((2, 1, 1, 3))], ONE, "depend on the inputs"),
-    ("MEAN", [X, integers(3)], tensor((1, 4, 4)), "axes"),
+    ("LOGISTIC", [X], X, "need 0.00390625 and -128"),
+    ("RESIZE_NEAREST_NEIGHBOR", [X, integers(6, 6)], tensor((1, 6, 6, 3)), "whole factors"),
     ("SOFTMAX", [X], X, "1/256"),
     ("SOFTMAX", [tensor((1, 5000))], tensor((1, 5000), 1 / 256, -128), "limit 4095"),
     ("RESHAPE", [X], tensor((48,), 0.7), "scale"),
@@ -171,7 +172,7 @@ def test_well_formed_operators_without_meaning_are_unsupported(
     kind: str, operands: list[TfliteTensor], output: TfliteTensor, reason: str
 ) -> None:
     with pytest.raises(UnsupportedOp, match=reason):
-        single(kind, operands, output, Beta=1.0, **WINDOW)
+        single(kind, operands, output, Beta=1.0, AlignCorners=False, **WINDOW)
 
 
 def test_cycles_and_second_writers_are_refused() -> None:

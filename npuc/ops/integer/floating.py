@@ -57,16 +57,20 @@ class ToFloat(Op):
 
 @dataclass(frozen=True)
 class LogSoftmax(Op):
-    """x - max - log(sum(exp(x - max))) along the last axis of a float32 tensor."""
+    """x - max - log(sum(exp(x - max))) along the last axis of a float32 tensor.
+
+    Every exponential, every partial sum from the first element on, and the logarithm are rounded to float32.
+    """
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         _require(inputs[0], "float32")
         return (TensorType("float32", inputs[0].shape),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        x = inputs[0].astype(np.float64)
-        x = x - x.max(axis=-1, keepdims=True)
-        return ((x - np.log(np.exp(x).sum(axis=-1, keepdims=True))).astype(np.float32),)
+        x = inputs[0] - inputs[0].max(axis=-1, keepdims=True)
+        exponentials = np.exp(x.astype(np.float64)).astype(np.float32)
+        total = np.add.accumulate(exponentials, axis=-1, dtype=np.float32)[..., -1:]
+        return (x - np.log(total.astype(np.float64)).astype(np.float32),)
 
 
 def _require(operand: TensorType, *dtypes: str) -> None:
