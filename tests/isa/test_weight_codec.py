@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from isa import weight_codec
 from isa.code_table import MAX_TABLE_BYTES, Token, parse_table
 from isa.errors import IsaError
+from isa.timing.compiled import IS_COMPILED
 from isa.weight_codec import decode_weights, state_table
 
 Bits = list[tuple[int, int]]
@@ -100,6 +101,15 @@ def test_a_single_token_needs_no_state_bits() -> None:
     table = pack(table_fields((Token(5, 0, 512),)), 16)
     stream = pack([(0, 72)], 8)
     assert decode_weights(table, stream, 1000).tolist() == [5] * 1000
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="there is one variant only")
+def test_the_decoder_reads_the_same_weights_uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, stream = pack(table_fields(HALVES), 16), pack([(0x5A3C96F00F1E2D4B97, 72), (0xC35A, 16)], 8)
+    n_weights = 24
+    compiled = decode_weights(table, stream, n_weights).tolist()
+    monkeypatch.setattr(weight_codec, "_decode", vars(weight_codec)["_decode"].py_func)
+    assert decode_weights(table, stream, n_weights).tolist() == compiled == slow_decode(HALVES, stream, n_weights)
 
 
 @pytest.mark.parametrize(
