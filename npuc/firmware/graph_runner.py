@@ -11,7 +11,7 @@ import numpy as np
 from npuc.errors import InvalidGraph, UnsupportedOp, UsageError
 from npuc.firmware.kernel_call import RULES, KernelCall, kernel_calls
 from npuc.firmware.memory import Bytes, MemoryMap, View
-from npuc.graph.graph import Graph, Node, type_of_array
+from npuc.graph.graph import Graph, Node, initial_states, type_of_array
 from npuc.graph.types import Array
 from npuc.ops.integer.conv import QConv
 
@@ -53,12 +53,13 @@ def lower_to_kernels(graph: Graph, order: Order | None = None) -> KernelProgram:
     """
     missing = [f"{node.name}: {node.op.kind} has no kernel" for node in graph.nodes if type(node.op) not in RULES]
     if missing:
-        raise UnsupportedOp("\n  ".join([f"{len(missing)} of {len(graph.nodes)} nodes have no kernel", *missing]),
-                            stage=STAGE, hint="quantize the graph first")  # fmt: skip
+        message = "\n  ".join([f"{len(missing)} of {len(graph.nodes)} nodes have no kernel", *missing])
+        hint = "give each a kernel and a rule in npuc/firmware/kernel_call.py"
+        raise UnsupportedOp(message, stage=STAGE, hint=hint)
     order = order or channels_last(graph)
     memory, calls = MemoryMap(), []
     views = {name: memory.constant(array, order(name)) for name, array in graph.constants.items()}
-    views |= {name: memory.place(graph.values[name], order(name)) for name in graph.inputs}
+    views |= {name: memory.place(graph.values[name], order(name)) for name in graph.sources}
     for node in graph.nodes:
         (output,) = node.outputs
         views[output] = memory.place(graph.values[output], order(output))
@@ -85,11 +86,13 @@ def run_program(
 ) -> dict[str, Array]:
     """Run the calls on these inputs; the graph outputs and the values named in `keep`.
 
+    States that `inputs` does not name have their initial contents.
     UsageError: an input is missing or has another dtype or shape. InvalidGraph: a kernel refused its parameters.
     """
     graph = program.graph
     sram = np.zeros(program.n_sram_bytes, np.uint8)
-    for name in graph.inputs:
+    inputs = {**initial_states(graph), **inputs}
+    for name in graph.sources:
         kind, array = graph.values[name], np.asarray(inputs[name]) if name in inputs else None
         if array is None or (array.dtype.name, array.shape) != (kind.dtype, kind.shape):
             got = "nothing" if array is None else type_of_array(array)

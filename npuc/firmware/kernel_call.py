@@ -15,6 +15,7 @@ from npuc.ops.integer.conv import QConv
 from npuc.ops.integer.elementwise import Lookup, QAdd, QMul
 from npuc.ops.integer.pool import QAveragePool, QMaxPool, QMean
 from npuc.ops.integer.rescale import Rescale
+from npuc.ops.integer.resize import QResizeBilinear
 from npuc.ops.integer.softmax import QSoftmax
 from npuc.ops.op import Op
 from npuc.ops.structure import Concat, Pad, Reshape, ResizeNearest, Slice, Transpose
@@ -65,8 +66,8 @@ def _conv(op: QConv, memory: MemoryMap, inputs: Sequence[View], output: View) ->
         "conv2d", x=x.tensor(), weights=weights.tensor(), bias=bias.block, scales=memory.constant(scales).block,
         table=_table(op.table, memory), other=inputs[3].tensor() if op.residual else NO_TENSOR, y=output.tensor(),
         window=_window(op.window), groups=op.groups, is_unsigned=x.dtype == "uint8", double_round=op.double_round,
-        input_zero_point=op.input_zero_point, output_zero_point=zero_point, low=clamp[0], high=clamp[1],
-        residual=addition,
+        input_zero_point=op.input_zero_point, output_zero_point=zero_point,
+        weight_zero_point=op.weight_zero_point, low=clamp[0], high=clamp[1], residual=addition,
     )]  # fmt: skip
 
 
@@ -107,7 +108,8 @@ def _mul(op: QMul, memory: MemoryMap, inputs: Sequence[View], output: View) -> l
 def _lookup(op: Lookup, memory: MemoryMap, inputs: Sequence[View], output: View) -> list[KernelCall]:
     shape, (x, y) = merge_axes(output.shape, (inputs[0].strides, output.strides), 4)
     at = ((*inputs[0].block,), shape, x), ((*output.block,), shape, y)
-    return [_call("table", x=at[0], table=_table(op.table, memory), y=at[1])]
+    table = memory.constant(np.asarray(op.table, op.dtype)).block
+    return [_call("table", x=at[0], table=table, y=at[1], is_unsigned=inputs[0].dtype == "uint8")]
 
 
 def _max_pool(op: QMaxPool, memory: MemoryMap, inputs: Sequence[View], output: View) -> list[KernelCall]:
@@ -118,7 +120,8 @@ def _max_pool(op: QMaxPool, memory: MemoryMap, inputs: Sequence[View], output: V
 def _average_pool(op: QAveragePool, memory: MemoryMap, inputs: Sequence[View], output: View) -> list[KernelCall]:
     return [_call(
         "average_pool", x=inputs[0].tensor(), y=output.tensor(), window=_window(op.window),
-        include_pad=op.count_include_pad, input_zero_point=op.input_zero_point, low=op.clamp[0], high=op.clamp[1],
+        include_pad=op.count_include_pad, input_zero_point=op.input_zero_point, halves_up=op.halves_up,
+        low=op.clamp[0], high=op.clamp[1],
     )]  # fmt: skip
 
 
@@ -137,6 +140,13 @@ def _softmax(op: QSoftmax, memory: MemoryMap, inputs: Sequence[View], output: Vi
 
 def _resize(op: ResizeNearest, memory: MemoryMap, inputs: Sequence[View], output: View) -> list[KernelCall]:
     return [_call("resize", x=inputs[0].tensor(), y=output.tensor(), factor=op.factors, item_bytes=output.item_bytes)]
+
+
+def _resize_bilinear(
+    op: QResizeBilinear, memory: MemoryMap, inputs: Sequence[View], output: View
+) -> list[KernelCall]:
+    return [_call("resize_bilinear", x=inputs[0].tensor(), y=output.tensor(), align_corners=op.align_corners,
+                  half_pixel_centers=op.half_pixel_centers)]  # fmt: skip
 
 
 def _reshape(op: Reshape, memory: MemoryMap, inputs: Sequence[View], output: View) -> list[KernelCall]:
@@ -217,6 +227,7 @@ RULES: dict[type[Op], Rule] = {
     QMean: _mean,
     QSoftmax: _softmax,
     ResizeNearest: _resize,
+    QResizeBilinear: _resize_bilinear,
     Reshape: _reshape,
     Transpose: _transpose,
     Slice: _slice,

@@ -113,6 +113,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         Field("is_unsigned", "int32", "1: x holds uint8"),
         Field("double_round", "int32", "1: double rounding, 0: single"),
         *_ZERO_POINTS,
+        Field("weight_zero_point", "int32", "of all weights"),
         *_CLAMP,
         Field("residual", "addition", "its first operand is what the table gives"),
     )),
@@ -129,7 +130,12 @@ KERNELS: tuple[KernelSpec, ...] = (
         Field("factor", "rescale", ""),
         *_CLAMP,
     )),
-    KernelSpec("table", 4, 1, "table[x + 128] of each int8 element.", (_X, Field("table", "block", "int8[256]"), _Y)),
+    KernelSpec("table", 4, 1, "table[x - smallest value of its type] of each byte.", (
+        _X,
+        Field("table", "block", "byte[256]"),
+        _Y,
+        Field("is_unsigned", "int32", "1: x holds uint8, 0: int8"),
+    )),
     KernelSpec("max_pool", 5, 1, "Largest int8 value in each window.", (
         _X,
         _Y,
@@ -142,6 +148,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         Field("window", "window", ""),
         Field("include_pad", "int32", "1: padding counts and holds the zero point"),
         Field("input_zero_point", "int32", ""),
+        Field("halves_up", "int32", "1: halves towards plus infinity, 0: away from zero"),
         *_CLAMP,
     )),
     KernelSpec("mean", 7, 1, "Mean of int8 values over rows and columns.", (
@@ -163,6 +170,12 @@ KERNELS: tuple[KernelSpec, ...] = (
         _Y,
         Field("factor", "int32", "rows, columns", 2),
         Field("item_bytes", "int32", "bytes of an element"),
+    )),
+    KernelSpec("resize_bilinear", 11, 1, "Bilinear interpolation of int8 images, 10 fractional bits.", (
+        _X,
+        _Y,
+        Field("align_corners", "int32", "1: corner pixels map to corner pixels"),
+        Field("half_pixel_centers", "int32", "1: positions are those of pixel centers"),
     )),
     KernelSpec("copy", 10, 1, "Strided copy of bytes; a source stride of 0 fills.", (
         Field("source", "block", ""),

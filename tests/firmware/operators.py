@@ -14,6 +14,7 @@ from npuc.ops.integer.conv import QConv, Residual
 from npuc.ops.integer.elementwise import Lookup, QAdd, QMul
 from npuc.ops.integer.pool import QAveragePool, QMaxPool, QMean
 from npuc.ops.integer.rescale import Rescale
+from npuc.ops.integer.resize import QResizeBilinear
 from npuc.ops.integer.softmax import QSoftmax
 from npuc.ops.op import Op
 from npuc.ops.structure import Concat, Pad, Reshape, ResizeNearest, Slice, Transpose
@@ -136,6 +137,7 @@ def convolutions(draw: st.DrawFn) -> tuple[Op, list[Array], tuple[int, ...]]:
         window, groups, zero_point + 128 * is_unsigned, draw(INT8),
         tuple(scale.multiplier for scale in scales), tuple(scale.shift for scale in scales),
         draw(st.booleans()), draw(CLAMP), draw(st.none() | TABLE), residual,
+        draw(mostly(st.just(0), INT8)),
     )  # fmt: skip
     bias = draw(arrays((oc,), "int32")) >> draw(mostly(st.integers(14, 22), st.integers(0, 31)))
     operands = [draw(arrays((n, groups * depth, *size), "uint8" if is_unsigned else "int8")),
@@ -165,7 +167,9 @@ def elementwise(draw: st.DrawFn) -> tuple[Op, list[Array], tuple[int, ...]]:
     kind = draw(st.sampled_from(["add", "mul", "table"]))
     if kind == "table":
         shape = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
-        return Lookup(draw(TABLE)), [draw(arrays(shape))], ()
+        table, (source, result) = draw(TABLE), draw(st.tuples(*[st.sampled_from(["int8", "uint8"])] * 2))
+        entries = tuple(entry + 128 for entry in table) if result == "uint8" else table
+        return Lookup(entries, result), [draw(arrays(shape, source))], ()
     zero_points = draw(st.tuples(INT8, INT8, INT8))
     constants = draw(st.sampled_from([(), (0,), (1,)]))
     if kind == "mul":
@@ -176,14 +180,18 @@ def elementwise(draw: st.DrawFn) -> tuple[Op, list[Array], tuple[int, ...]]:
 
 @st.composite
 def pools(draw: st.DrawFn) -> tuple[Op, list[Array], tuple[int, ...]]:
-    kind, zero_point = draw(st.sampled_from(["max", "average", "mean"])), draw(INT8)
+    kind, zero_point = draw(st.sampled_from(["max", "average", "mean", "bilinear"])), draw(INT8)
+    if kind == "bilinear":
+        convention = draw(st.sampled_from([(False, False), (True, False), (False, True)]))
+        size = draw(st.tuples(st.integers(1, 9), st.integers(1, 9)))
+        return QResizeBilinear(size, *convention), [draw(arrays(draw(SIZES)))], ()
     if kind == "mean":
         return QMean(draw(factors(29)), zero_point, draw(INT8), draw(CLAMP)), [draw(arrays(draw(SIZES)))], ()
     window = draw(windows(is_pool=True, max_dilation=2 if kind == "max" else 1))
     x = draw(arrays((draw(SMALL), draw(SMALL), *input_size(window, draw(st.tuples(SMALL, SMALL))))))
     if kind == "max":
         return QMaxPool(window, draw(CLAMP)), [x], ()
-    return QAveragePool(window, draw(CLAMP), draw(st.booleans()), zero_point), [x], ()
+    return QAveragePool(window, draw(CLAMP), draw(st.booleans()), zero_point, draw(st.booleans())), [x], ()
 
 
 @st.composite

@@ -94,14 +94,15 @@ def test_a_process_that_loses_the_race_uses_what_the_other_made(
 def test_parameters_are_words_in_the_order_of_the_fields() -> None:
     spec = KERNEL["table"]
     tensor = ((1, 16), (1, 2, 3, 4), (24, 12, 4, 1))
-    data = encode_parameters(spec, {"y": tensor, "x": tensor, "table": (2, -1)})
-    assert len(data) == 4 * sum(map(n_words, spec.fields)) == 4 * 22
+    data = encode_parameters(spec, {"is_unsigned": True, "y": tensor, "x": tensor, "table": (2, -1)})
+    assert len(data) == 4 * sum(map(n_words, spec.fields)) == 4 * 23
     assert data[40:48] == (2).to_bytes(4, "little") + (-1).to_bytes(4, "little", signed=True)
+    assert data[88:] == bytes([1, 0, 0, 0])
 
 
 @pytest.mark.parametrize(("values", "message"), [
-    ({"x": (0,) * 10, "y": (0,) * 10}, "kernel table takes x, table, y; got x, y"),
-    ({"x": (0,) * 9, "y": (0,) * 10, "table": (0, 0)}, "table.x has 9 words, need 10"),
+    ({"x": (0,) * 10, "y": (0,) * 10}, "kernel table takes x, table, y, is_unsigned; got x, y"),
+    ({"x": (0,) * 9, "y": (0,) * 10, "table": (0, 0), "is_unsigned": 0}, "table.x has 9 words, need 10"),
 ])  # fmt: skip
 def test_parameters_that_do_not_fit_the_record_are_refused(values: dict[str, tuple[int, ...]], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -21,6 +21,7 @@ typedef struct {
     int32_t is_row_packed;  /* so are the taps of a kernel row */
     uint8_t flip;           /* (stored byte ^ flip) - offset is the input minus its zero point */
     int16_t offset;
+    int16_t weight_zero_point;
 } site_t;
 
 /* Output channels first to first + count - 1 of one window, and the taps of it that lie inside the input. */
@@ -34,18 +35,19 @@ typedef struct {
     npuc_taps columns;
 } window_t;
 
-static inline uint32_t product(uint8_t x, uint8_t weight, uint8_t flip, int16_t offset)
+static inline uint32_t product(const site_t *s, uint8_t x, uint8_t weight)
 {
-    const int16_t value = (int16_t)((x ^ flip) - offset);
-    return (uint32_t)((int32_t)value * npuc_int8(weight));
+    const int16_t value = (int16_t)((x ^ s->flip) - s->offset);
+    const int16_t factor = (int16_t)(npuc_int8(weight) - s->weight_zero_point);
+    return (uint32_t)((int32_t)value * factor);
 }
 
 /* Sums are taken modulo 2^32. */
-static uint32_t dot(const uint8_t *x, const uint8_t *weights, int32_t n, uint8_t flip, int16_t offset)
+static uint32_t dot(const site_t *s, const uint8_t *x, const uint8_t *weights, int32_t n)
 {
     uint32_t sum = 0;
     for (int32_t i = 0; i < n; i++) {
-        sum += product(x[i], weights[i], flip, offset);
+        sum += product(s, x[i], weights[i]);
     }
     return sum;
 }
@@ -54,7 +56,7 @@ static uint32_t dot_strided(const site_t *s, const uint8_t *x, const uint8_t *we
 {
     uint32_t sum = 0;
     for (int32_t i = 0; i < s->depth; i++) {
-        sum += product(*x, *weights, s->flip, s->offset);
+        sum += product(s, *x, *weights);
         x += s->p->x.stride[1];
         weights += s->p->weights.stride[1];
     }
@@ -63,16 +65,14 @@ static uint32_t dot_strided(const site_t *s, const uint8_t *x, const uint8_t *we
 
 static void add_channels(const site_t *s, const uint8_t *x, const uint8_t *weights, int32_t count, uint32_t *acc)
 {
-    const uint8_t flip = s->flip;
-    const int16_t offset = s->offset;
     if (s->p->x.stride[1] == 1 && s->p->weights.stride[0] == 1) {
         for (int32_t k = 0; k < count; k++) {
-            acc[k] += product(x[k], weights[k], flip, offset);
+            acc[k] += product(s, x[k], weights[k]);
         }
         return;
     }
     for (int32_t k = 0; k < count; k++) {
-        acc[k] += product(*x, *weights, flip, offset);
+        acc[k] += product(s, *x, *weights);
         x += s->p->x.stride[1];
         weights += s->p->weights.stride[0];
     }
@@ -92,7 +92,7 @@ static void add_taps(const site_t *s, const window_t *v, int32_t i, int32_t j, i
         return;
     }
     for (int32_t k = 0; k < v->count; k++) {
-        acc[k] += s->is_packed ? dot(x, weights, n_taps * s->depth, s->flip, s->offset) : dot_strided(s, x, weights);
+        acc[k] += s->is_packed ? dot(s, x, weights, n_taps * s->depth) : dot_strided(s, x, weights);
         weights += p->weights.stride[0];
     }
 }
@@ -184,6 +184,7 @@ static site_t resolve(const npuc_conv2d_parameters *p, uint8_t *sram, const uint
                       p->weights.stride[3] == s.depth;
     s.flip = p->is_unsigned ? 0u : 0x80u;
     s.offset = (int16_t)(p->is_unsigned ? p->input_zero_point : p->input_zero_point + 128);
+    s.weight_zero_point = (int16_t)p->weight_zero_point;
     return s;
 }
 

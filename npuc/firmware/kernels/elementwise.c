@@ -85,12 +85,14 @@ int32_t npuc_table(const void *parameters, uint8_t *sram, const uint8_t *flash)
     const npuc_table_parameters *p = parameters;
     const uint8_t *x = npuc_source(p->x.at, sram, flash);
     const uint8_t *table = npuc_source(p->table, sram, flash);
+    const uint8_t flip = p->is_unsigned ? 0u : 0x80u;
     place_t at = {0, 0, 0, 0};
     if (!npuc_is_source(p->x.at) || !npuc_is_source(p->table) || !npuc_is_destination(p->y.at) || is_empty(&p->y)) {
         return NPUC_KERNEL_BAD_PARAMETERS;
     }
     do {
-        write(sram + p->y.at.offset, &p->y, at, npuc_int8(table[read(x, &p->x, at) + 128]));
+        const uint8_t byte = x[npuc_place(&p->x, at.n, at.c, at.h, at.w)];
+        sram[p->y.at.offset + npuc_place(&p->y, at.n, at.c, at.h, at.w)] = table[byte ^ flip];
     } while (advance(&at, p->y.size));
     return NPUC_KERNEL_OK;
 }

@@ -76,6 +76,7 @@ typedef struct {
     int32_t double_round; /* 1: double rounding, 0: single */
     int32_t input_zero_point;
     int32_t output_zero_point;
+    int32_t weight_zero_point; /* of all weights */
     int32_t low; /* smallest output */
     int32_t high; /* largest output */
     npuc_addition residual; /* its first operand is what the table gives */
@@ -103,11 +104,12 @@ typedef struct {
     int32_t high; /* largest output */
 } npuc_mul_parameters;
 
-/* table[x + 128] of each int8 element. */
+/* table[x - smallest value of its type] of each byte. */
 typedef struct {
     npuc_tensor x; /* input */
-    npuc_block table; /* int8[256] */
+    npuc_block table; /* byte[256] */
     npuc_tensor y; /* output */
+    int32_t is_unsigned; /* 1: x holds uint8, 0: int8 */
 } npuc_table_parameters;
 
 /* Largest int8 value in each window. */
@@ -126,6 +128,7 @@ typedef struct {
     npuc_window window;
     int32_t include_pad; /* 1: padding counts and holds the zero point */
     int32_t input_zero_point;
+    int32_t halves_up; /* 1: halves towards plus infinity, 0: away from zero */
     int32_t low; /* smallest output */
     int32_t high; /* largest output */
 } npuc_average_pool_parameters;
@@ -158,6 +161,14 @@ typedef struct {
     int32_t item_bytes; /* bytes of an element */
 } npuc_resize_parameters;
 
+/* Bilinear interpolation of int8 images, 10 fractional bits. */
+typedef struct {
+    npuc_tensor x; /* input */
+    npuc_tensor y; /* output */
+    int32_t align_corners; /* 1: corner pixels map to corner pixels */
+    int32_t half_pixel_centers; /* 1: positions are those of pixel centers */
+} npuc_resize_bilinear_parameters;
+
 /* Strided copy of bytes; a source stride of 0 fills. */
 typedef struct {
     npuc_block source;
@@ -178,8 +189,9 @@ typedef struct {
     X(mean, 7, 1) \
     X(softmax, 8, 1) \
     X(resize, 9, 1) \
+    X(resize_bilinear, 11, 1) \
     X(copy, 10, 1)
-#define NPUC_KERNEL_COUNT 10
+#define NPUC_KERNEL_COUNT 11
 
 int32_t npuc_conv2d(const void *parameters, uint8_t *sram, const uint8_t *flash);
 int32_t npuc_add(const void *parameters, uint8_t *sram, const uint8_t *flash);
@@ -190,6 +202,7 @@ int32_t npuc_average_pool(const void *parameters, uint8_t *sram, const uint8_t *
 int32_t npuc_mean(const void *parameters, uint8_t *sram, const uint8_t *flash);
 int32_t npuc_softmax(const void *parameters, uint8_t *sram, const uint8_t *flash);
 int32_t npuc_resize(const void *parameters, uint8_t *sram, const uint8_t *flash);
+int32_t npuc_resize_bilinear(const void *parameters, uint8_t *sram, const uint8_t *flash);
 int32_t npuc_copy(const void *parameters, uint8_t *sram, const uint8_t *flash);
 
 /* Every kernel: `sram` and `flash` are the bases that offsets count from; returns NPUC_KERNEL_OK or a reason. */

@@ -73,11 +73,15 @@ static int32_t sum(const window_t *v, const npuc_window *window, const npuc_tens
     return total;
 }
 
-/* total / count with halves away from zero; a window of nothing has mean 0. */
-static int32_t divide_rounded(int32_t total, int32_t count)
+/* total / count, a half rounded towards plus infinity or away from zero; a window of nothing has mean 0. */
+static int32_t divide_rounded(int32_t total, int32_t count, int32_t halves_up)
 {
     if (count <= 0) {
         return 0;
+    }
+    if (halves_up) {
+        const int32_t raised = total + count / 2;
+        return raised >= 0 ? raised / count : -((count - 1 - raised) / count);
     }
     return total > 0 ? (total + count / 2) / count : (total - count / 2) / count;
 }
@@ -88,9 +92,9 @@ static int32_t average(const npuc_average_pool_parameters *p, const window_t *v,
     const int32_t inside = (v->rows.end - v->rows.first) * (v->columns.end - v->columns.first);
     const int32_t total = sum(v, &p->window, &p->x, x);
     if (p->include_pad) {
-        return divide_rounded(total + (all - inside) * p->input_zero_point, all);
+        return divide_rounded(total + (all - inside) * p->input_zero_point, all, p->halves_up);
     }
-    return divide_rounded(total, inside);
+    return divide_rounded(total, inside, p->halves_up);
 }
 
 int32_t npuc_average_pool(const void *parameters, uint8_t *sram, const uint8_t *flash)
