@@ -161,16 +161,17 @@ def insert_copies(graph: Graph, cut: list[Edge], unordered: list[str]) -> Graph:
     )
     renamed = {name: _new_value(f"{name}.inner", graph.values[name], values) for name in behind}
     before = {(edge.node.name, edge.position) for edge in cut if edge.node.outputs[0] not in behind}
-    nodes = []
+    nodes: list[Node] = []
+    names = {node.name for node in graph.nodes}
     for node in graph.nodes:
         inputs = list(node.inputs)
         for position, source in enumerate(inputs):
             if (node.name, position) in before:
                 inputs[position] = _new_value(f"{source}.copy", graph.values[source], values)
-                nodes.append(_copy(inputs[position], source, node))
+                nodes.append(_copy(inputs[position], source, node, names))
         outputs = tuple(renamed.get(name, name) for name in node.outputs)
         nodes.append(replace(node, inputs=tuple(inputs), outputs=outputs))
-        nodes += [_copy(name, renamed[name], node) for name in node.outputs if name in renamed]
+        nodes += [_copy(name, renamed[name], node, names) for name in node.outputs if name in renamed]
     return verify(replace(graph, nodes=tuple(nodes), values=values), "layout")
 
 
@@ -181,6 +182,10 @@ def _new_value(name: str, type_: TensorType, values: dict[str, TensorType]) -> s
     return name
 
 
-def _copy(target: str, source: str, like: Node) -> Node:
+def _copy(target: str, source: str, like: Node, names: set[str]) -> Node:
     LOG.info("%s: copied to %s, which has another layout", source, target)
-    return Node(f"{target}.trans_data", TransData(), (source,), (target,), like.sources)
+    name = f"{target}.trans_data"
+    while name in names:
+        name += "_"
+    names.add(name)
+    return Node(name, TransData(), (source,), (target,), like.sources)

@@ -116,7 +116,8 @@ def ring_rows(kernels: Sequence[Kernel], steps: Sequence[Step], storage: str) ->
     most = 1
     for step in steps:
         if step.kernel in writers:
-            most = max(most, step.y.stop - min(_oldest(kernels[i], storage, done[i]) for i in readers))
+            oldest = min((_oldest(kernels[i], storage, done[i]) for i in readers), default=step.y.start)
+            most = max(most, step.y.stop - min(oldest, step.y.start))  # no two rows of one step share a place
         done[step.kernel] = step.y.stop
     return most
 

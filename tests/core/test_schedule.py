@@ -1,0 +1,106 @@
+"""Stripes, line buffers and loads, each simulated row by row."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from isa.target_file import load_target
+from npuc.errors import NpucError
+from npuc.layout.assign import assign_layouts
+from npuc.legalize import legalize
+from npuc.lower import lower
+from npuc.lower.kernel import Kernel
+from npuc.lower.operand import Operand
+from npuc.schedule.memory import aligned
+from npuc.schedule.parameters import ParameterUse, place_loads
+from npuc.schedule.stripes import Group, Step, can_ring, expand, ring_rows
+from npuc.task.task import Buffer, Part
+from tests.core.random_networks import networks
+
+TARGET = load_target("edge-64")
+
+
+@st.composite
+def striped(draw: st.DrawFn) -> tuple[list[Kernel], Group]:
+    """Kernels of a random network and a group of neighbours that can be cut into stripes."""
+    try:
+        placed = assign_layouts(legalize(draw(networks(6)), TARGET), TARGET.architecture.channel_block)
+        kernels = lower(placed, TARGET)
+    except NpucError:
+        assume(False)
+        raise
+    runs = [(a, b) for a in range(len(kernels)) for b in range(a + 1, len(kernels) + 1)]
+    runs = [(a, b) for a, b in runs if all(kernel.spatial for kernel in kernels[a:b])]
+    assume(runs)
+    start, stop = draw(st.sampled_from(runs))
+    return kernels, Group(start, stop, draw(st.integers(2, max(2, kernels[stop - 1].space[1]))))
+
+
+def rows_read(kernel: Kernel, y: range) -> Iterator[tuple[Operand, range]]:
+    if kernel.ifm is not None:
+        yield kernel.ifm, kernel.input_rows(y)
+    if kernel.ifm2 is not None:
+        yield kernel.ifm2, y if kernel.ifm2.row else range(1)
+
+
+@given(case=striped())
+def test_stripes_compute_every_row_once_and_read_none_before_it_is_written(case: tuple[list[Kernel], Group]) -> None:
+    kernels, group = case
+    done: dict[int, list[int]] = {i: [] for i in range(group.start, group.stop)}
+    for step in expand(kernels, group):
+        for operand, rows in rows_read(kernels[step.kernel], step.y):
+            for i in done:
+                if i < step.kernel and kernels[i].ofm.storage == operand.storage:
+                    assert set(range(min(rows.stop, kernels[i].space[1]))) <= set(done[i]) or not kernels[i].ofm.row
+        done[step.kernel] += step.y
+    assert all(rows == list(range(kernels[i].space[1])) for i, rows in done.items())
+
+
+@given(case=striped())
+def test_line_buffers_keep_every_row_that_is_still_read(case: tuple[list[Kernel], Group]) -> None:
+    kernels, group = case
+    steps = expand(kernels, group)
+    written = {kernel.ofm.storage for kernel in kernels[group.start : group.stop]}
+    read = {o.storage for step in steps for o, _ in rows_read(kernels[step.kernel], step.y)}
+    for storage in sorted(written & read):
+        if can_ring(kernels, group, storage):
+            roll(kernels, steps, storage, ring_rows(kernels, steps, storage))
+
+
+def roll(kernels: list[Kernel], steps: list[Step], storage: str, n_rows: int) -> None:
+    """Row r goes to place r % n_rows of each writer's share; a read finds the row that it wants."""
+    places: dict[int, dict[int, int]] = {}
+    for step in steps:
+        for operand, rows in rows_read(kernels[step.kernel], step.y):
+            if operand.storage == storage:
+                assert len(rows) <= n_rows
+                assert all(share[row % n_rows] == row for share in places.values() for row in rows)
+        if kernels[step.kernel].ofm.storage == storage:
+            share = places.setdefault(step.kernel, {})
+            share.update({row % n_rows: row for row in step.y})
+            assert len(step.y) <= n_rows
+
+
+@given(data=st.data(), n_tasks=st.integers(1, 30))
+def test_loads_move_ahead_only_where_there_is_room(data: st.DataObject, n_tasks: int) -> None:
+    live = np.array(data.draw(st.lists(st.integers(0, 400), min_size=n_tasks, max_size=n_tasks)), np.int64)
+    firsts = sorted(data.draw(st.lists(st.integers(0, n_tasks - 1), max_size=20)))
+    uses = []
+    for i, first in enumerate(firsts):
+        n_bytes = data.draw(st.integers(1, 200))
+        buffer = Buffer(f"p{i}", "parameters", n_bytes, parts=(Part("k", 0, n_bytes),))
+        uses.append(ParameterUse(buffer, first, data.draw(st.integers(first, n_tasks - 1))))
+
+    def total(positions: list[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        result = live.copy()
+        for use, position in zip(uses, positions, strict=True):
+            result[position : use.last + 1] += aligned(use.buffer.n_bytes)
+        return result
+
+    capacity = int(total(firsts).max()) + data.draw(st.integers(0, 300))
+    positions = place_loads(uses, live, capacity)
+    assert positions == sorted(positions)
+    assert all(position <= use.first for position, use in zip(positions, uses, strict=True))
+    assert total(positions).max() <= capacity
