@@ -170,7 +170,7 @@ def _is_flowing(s: Ints, agent: int) -> bool:
 
 @compiled
 def _fetch(rows: Ints, order: Ints, s: Ints, times: Ints) -> bool:
-    """The fetcher: bytes of an instruction, dispatch, descriptor (latency, then bytes), queue."""
+    """The fetcher: bytes of an instruction, dispatch, its own conditions, descriptor (latency, then bytes), queue."""
     mode = s[MODE]
     i = order[s[FIRST + FETCH_QUEUE] + s[POSITION]]
     if mode == _PUSH:
@@ -185,6 +185,8 @@ def _fetch(rows: Ints, order: Ints, s: Ints, times: Ints) -> bool:
         return False
     elif mode == _BOOT:
         s[MODE] = _BYTES
+    elif mode == _DISPATCHING and rows[i, QUEUE] == FETCH_QUEUE and unmet(rows, s, i) != _NONE:
+        return False
     elif mode == _DESCRIPTOR_LATENCY:
         s[MODE] = _DESCRIPTOR_READ
         s[_DESCRIPTOR_LEFT] = rows[i, DESCRIPTOR]
@@ -241,7 +243,7 @@ def _next_event(order: Ints, s: Ints, times: Ints) -> int:
         s[USERS + r] = users
         if users > 0:
             interval = min(interval, least if r < READ else least * users)
-    if s[MODE] in (_BOOT, _DISPATCHING, _DESCRIPTOR_LATENCY):
+    if s[MODE] in (_BOOT, _DISPATCHING, _DESCRIPTOR_LATENCY) and s[TIMER] > s[NOW]:
         interval = min(interval, s[TIMER] - s[NOW])
     for q in range(QUEUES):
         if s[FRONT + q] != _NONE and s[FRONT_PHASE + q] == _NONE:

@@ -70,7 +70,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Blocked:
-    """The head of a queue that cannot start: instruction index and the condition that does not hold."""
+    """The head of a queue, or of the fetcher, that cannot start: instruction index, condition that does not hold."""
 
     queue: Queue
     instruction: int
@@ -250,10 +250,18 @@ def _deadlock(rows: Ints, order: Ints, state: Ints) -> Deadlock:
     for q in range(engine.QUEUES):
         if state[engine.STARTED + q] < state[engine.PUSHED + q]:
             i = int(order[state[engine.FIRST + q] + state[engine.STARTED + q]])
-            j = engine.unmet(rows, state, i)
-            waited = Queue(int(rows[i, engine.WAIT_QUEUE + j]))
-            retired = int(state[engine.RETIRED + waited]) & 0xFFFF
-            heads.append(Blocked(Queue(q), i, waited, int(rows[i, engine.WAIT_COUNT + j]), retired))
+            heads.append(_blocked(rows, state, i))
     position = int(state[engine.FIRST + engine.FETCH_QUEUE] + state[engine.POSITION])
-    held = int(order[position]) if position < len(order) else None
-    return Deadlock(tuple(heads), None if held is None else (held, Queue(int(rows[held, engine.QUEUE]))))
+    if position == len(order):
+        return Deadlock(tuple(heads), None)
+    held = int(order[position])
+    if rows[held, engine.QUEUE] == Queue.FETCH:
+        return Deadlock((*heads, _blocked(rows, state, held)), None)
+    return Deadlock(tuple(heads), (held, Queue(int(rows[held, engine.QUEUE]))))
+
+
+def _blocked(rows: Ints, state: Ints, i: int) -> Blocked:
+    j = engine.unmet(rows, state, i)
+    waited = Queue(int(rows[i, engine.WAIT_QUEUE + j]))
+    retired = int(state[engine.RETIRED + waited]) & 0xFFFF
+    return Blocked(Queue(int(rows[i, engine.QUEUE])), i, waited, int(rows[i, engine.WAIT_COUNT + j]), retired)

@@ -59,10 +59,15 @@ def vector_work(f: Rows, target: Target) -> dict[str, Ints]:
     second = operand_words(ifm2, *region, f("c"), f("channels"), granule(ifm2.c0, whole))
     traffic.read(ifm2.base, np.where(np.isin(f("opcode"), _TWO_INPUTS), second, 0))
     table_bytes = TABLE_BYTES * ((f("opcode") == _TABLE) | (f("use_table") > 0))
-    traffic.read(f("table"), run_words(f("table"), table_bytes), table_bytes)
+    first = Traffic(len(f.index))
+    for loads in (traffic, first):
+        loads.read(f("table"), run_words(f("table"), table_bytes), table_bytes)
     traffic.write(ofm.base, operand_words(ofm, *region, f("c"), f("channels"), granule(ofm.c0, whole)))
     return vars(traffic) | {
         "compute": _compute_cycles(f, target.costs),
+        "first_read_words": first.read_words,
+        "first_flash_bytes": first.flash_bytes,
+        "first_dram_bytes": first.dram_bytes,
         "drain_cycles": latency_cycles(ifm.base, target.board),
     }
 

@@ -126,6 +126,17 @@ def test_descriptor_load_costs_latency_and_bytes() -> None:
     assert cycles(timeline, "retire") == [64 + 16 + 4 + 64 + 72, 64 + 16 + 4 + 64 + 72 + 4]
 
 
+def test_conditions_of_a_descriptor_load_hold_the_fetcher() -> None:
+    load = {"stream_bytes": 16, "descriptor_bytes": 72}
+    copy: Row = (Queue.DMA_OUT, {"compute": 1000}, ())
+    after: Row = (Queue.VEC, {}, ())
+    timeline = simulate(*make(copy, (Queue.FETCH, load, ((Queue.DMA_OUT, 1),)), after), EDGE)
+    # The copy retires at 1068; the descriptor's latency and bytes follow, then the next dispatch.
+    assert cycles(timeline, "start")[2] == PUSH_0 + 1000 + 64 + 72 + 4
+    never = simulate(*make((Queue.FETCH, load, ((Queue.DMA_OUT, 1),)), copy), EDGE)
+    assert str(never.deadlock) == "instruction 0 heads queue FETCH and waits for DMA_OUT to retire 1 (retired 0)"
+
+
 def test_conditions_compare_modulo_2_to_the_16() -> None:
     work, schedule = make(
         (Queue.DMA_IN, {"compute": 50}, ()),

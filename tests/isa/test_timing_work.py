@@ -299,6 +299,7 @@ def test_vector_classes_by_hand() -> None:
     }  # fmt: skip
     reads = {name: work_of_one(name, v, EDGE)["read_words"] for name in ("vec.sub", "vec.table", "vec.softmax")}
     assert reads == {"vec.sub": 256, "vec.table": 128 + 32, "vec.softmax": 128}
+    assert work_of_one("vec.table", v, EDGE)["first_read_words"] == 32
     mean = v | {"height": 1, "width": 1}
     assert work_of_one("vec.mean", mean, EDGE)["read_words"] == 128
     assert work_of_one("vec.resize", v | {"stride_h": 2, "stride_w": 2}, EDGE)["read_words"] == 32
