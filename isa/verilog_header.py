@@ -22,6 +22,9 @@ _PROLOGUE = """\
 _TENSORS = ("ofm", "ifm", "ifm2")
 """Prefixes of the access records in a layer descriptor."""
 
+_DECODED = tuple(spec for spec in INSTRUCTIONS if spec.queue is not Queue.VEC)
+"""Instructions of the units in `rtl/`, and of the fetcher in front of them."""
+
 
 def verilog_header() -> str:
     """The text of `npuc_isa.vh`, Verilog 2005."""
@@ -30,7 +33,7 @@ def verilog_header() -> str:
         *(f"`define NPUC_MEMORY_{memory.name} {memory.value}" for memory in Memory),
         *(f"`define NPUC_QUEUE_{queue.name} {queue.value}" for queue in Queue),
         f"`define NPUC_QUEUE_NONE {NO_CONDITION}",
-        *(f"`define NPUC_OP_{_macro(spec.mnemonic)} 7'h{spec.opcode:02x}" for spec in INSTRUCTIONS),
+        *(f"`define NPUC_OP_{_macro(spec.mnemonic)} 7'h{spec.opcode:02x}" for spec in _DECODED),
     ]
     for record in _records():
         lines += ["", f"// {record.name}: {record.doc}", *_record(record)]
@@ -41,7 +44,7 @@ def _records() -> Iterator[RecordSpec]:
     yield RecordSpec("tensor", "The access record of one operand, by itself.", 24, _without_prefix())
     yield from (*DESCRIPTORS, SCALE)
     yield RecordSpec("instruction", "The common header of every instruction.", 8, HEADER)
-    for spec in INSTRUCTIONS:
+    for spec in _DECODED:
         if spec.fields:
             yield spec.record
 

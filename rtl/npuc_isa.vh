@@ -20,7 +20,6 @@
 `define NPUC_OP_WAIT_DMA_IN 7'h08
 `define NPUC_OP_WAIT_DMA_OUT 7'h09
 `define NPUC_OP_WAIT_MAC 7'h0a
-`define NPUC_OP_WAIT_VEC 7'h0b
 `define NPUC_OP_DMA_LOAD 7'h10
 `define NPUC_OP_DMA_LOAD4 7'h11
 `define NPUC_OP_DMA_STORE 7'h14
@@ -28,16 +27,6 @@
 `define NPUC_OP_DMA_FILL 7'h16
 `define NPUC_OP_MAC_CONV 7'h20
 `define NPUC_OP_MAC_DEPTHWISE 7'h21
-`define NPUC_OP_VEC_ADD 7'h30
-`define NPUC_OP_VEC_SUB 7'h31
-`define NPUC_OP_VEC_MUL 7'h32
-`define NPUC_OP_VEC_TABLE 7'h34
-`define NPUC_OP_VEC_MAXPOOL 7'h38
-`define NPUC_OP_VEC_AVGPOOL 7'h39
-`define NPUC_OP_VEC_MEAN 7'h3a
-`define NPUC_OP_VEC_SOFTMAX 7'h3c
-`define NPUC_OP_VEC_RESIZE 7'h3d
-`define NPUC_OP_VEC_COPY 7'h3e
 
 // tensor: The access record of one operand, by itself.
 `define NPUC_TENSOR_BITS 192
@@ -209,15 +198,6 @@
 `define NPUC_WAIT_MAC_MORE2_QUEUE 104:102
 `define NPUC_WAIT_MAC_MORE2_COUNT 120:105
 
-// wait.vec: Occupy the queue until up to six conditions hold; retires like any instruction.
-`define NPUC_WAIT_VEC_BITS 128
-`define NPUC_WAIT_VEC_MORE0_QUEUE 66:64
-`define NPUC_WAIT_VEC_MORE0_COUNT 82:67
-`define NPUC_WAIT_VEC_MORE1_QUEUE 85:83
-`define NPUC_WAIT_VEC_MORE1_COUNT 101:86
-`define NPUC_WAIT_VEC_MORE2_QUEUE 104:102
-`define NPUC_WAIT_VEC_MORE2_COUNT 120:105
-
 // dma.load: Copy contiguous bytes from flash or dram to sram.
 `define NPUC_DMA_LOAD_BITS 192
 `define NPUC_DMA_LOAD_SOURCE 95:64
@@ -287,145 +267,5 @@
 `define NPUC_MAC_DEPTHWISE_K_CHANNELS_BIAS 1
 `define NPUC_MAC_DEPTHWISE_WEIGHTS 239:208
 `define NPUC_MAC_DEPTHWISE_CODED_WORDS 255:240
-
-// vec.add: Rescaled addition of two tensors (TensorFlow Lite Micro's ADD).
-`define NPUC_VEC_ADD_BITS 192
-`define NPUC_VEC_ADD_SLOT 68:64
-`define NPUC_VEC_ADD_N 79:69
-`define NPUC_VEC_ADD_Y 95:80
-`define NPUC_VEC_ADD_X 111:96
-`define NPUC_VEC_ADD_C 127:112
-`define NPUC_VEC_ADD_HEIGHT 143:128
-`define NPUC_VEC_ADD_HEIGHT_BIAS 1
-`define NPUC_VEC_ADD_WIDTH 159:144
-`define NPUC_VEC_ADD_WIDTH_BIAS 1
-`define NPUC_VEC_ADD_CHANNELS 175:160
-`define NPUC_VEC_ADD_CHANNELS_BIAS 1
-
-// vec.sub: Rescaled subtraction of two tensors (TensorFlow Lite Micro's SUB).
-`define NPUC_VEC_SUB_BITS 192
-`define NPUC_VEC_SUB_SLOT 68:64
-`define NPUC_VEC_SUB_N 79:69
-`define NPUC_VEC_SUB_Y 95:80
-`define NPUC_VEC_SUB_X 111:96
-`define NPUC_VEC_SUB_C 127:112
-`define NPUC_VEC_SUB_HEIGHT 143:128
-`define NPUC_VEC_SUB_HEIGHT_BIAS 1
-`define NPUC_VEC_SUB_WIDTH 159:144
-`define NPUC_VEC_SUB_WIDTH_BIAS 1
-`define NPUC_VEC_SUB_CHANNELS 175:160
-`define NPUC_VEC_SUB_CHANNELS_BIAS 1
-
-// vec.mul: Rescaled product of two tensors (TensorFlow Lite Micro's MUL).
-`define NPUC_VEC_MUL_BITS 192
-`define NPUC_VEC_MUL_SLOT 68:64
-`define NPUC_VEC_MUL_N 79:69
-`define NPUC_VEC_MUL_Y 95:80
-`define NPUC_VEC_MUL_X 111:96
-`define NPUC_VEC_MUL_C 127:112
-`define NPUC_VEC_MUL_HEIGHT 143:128
-`define NPUC_VEC_MUL_HEIGHT_BIAS 1
-`define NPUC_VEC_MUL_WIDTH 159:144
-`define NPUC_VEC_MUL_WIDTH_BIAS 1
-`define NPUC_VEC_MUL_CHANNELS 175:160
-`define NPUC_VEC_MUL_CHANNELS_BIAS 1
-
-// vec.table: Map each element through a 256-byte table.
-`define NPUC_VEC_TABLE_BITS 192
-`define NPUC_VEC_TABLE_SLOT 68:64
-`define NPUC_VEC_TABLE_N 79:69
-`define NPUC_VEC_TABLE_Y 95:80
-`define NPUC_VEC_TABLE_X 111:96
-`define NPUC_VEC_TABLE_C 127:112
-`define NPUC_VEC_TABLE_HEIGHT 143:128
-`define NPUC_VEC_TABLE_HEIGHT_BIAS 1
-`define NPUC_VEC_TABLE_WIDTH 159:144
-`define NPUC_VEC_TABLE_WIDTH_BIAS 1
-`define NPUC_VEC_TABLE_CHANNELS 175:160
-`define NPUC_VEC_TABLE_CHANNELS_BIAS 1
-
-// vec.maxpool: Largest value of each window; taps outside the input do not count.
-`define NPUC_VEC_MAXPOOL_BITS 192
-`define NPUC_VEC_MAXPOOL_SLOT 68:64
-`define NPUC_VEC_MAXPOOL_N 79:69
-`define NPUC_VEC_MAXPOOL_Y 95:80
-`define NPUC_VEC_MAXPOOL_X 111:96
-`define NPUC_VEC_MAXPOOL_C 127:112
-`define NPUC_VEC_MAXPOOL_HEIGHT 143:128
-`define NPUC_VEC_MAXPOOL_HEIGHT_BIAS 1
-`define NPUC_VEC_MAXPOOL_WIDTH 159:144
-`define NPUC_VEC_MAXPOOL_WIDTH_BIAS 1
-`define NPUC_VEC_MAXPOOL_CHANNELS 175:160
-`define NPUC_VEC_MAXPOOL_CHANNELS_BIAS 1
-
-// vec.avgpool: Rounded mean of each window (TensorFlow Lite Micro's AVERAGE_POOL_2D).
-`define NPUC_VEC_AVGPOOL_BITS 192
-`define NPUC_VEC_AVGPOOL_SLOT 68:64
-`define NPUC_VEC_AVGPOOL_N 79:69
-`define NPUC_VEC_AVGPOOL_Y 95:80
-`define NPUC_VEC_AVGPOOL_X 111:96
-`define NPUC_VEC_AVGPOOL_C 127:112
-`define NPUC_VEC_AVGPOOL_HEIGHT 143:128
-`define NPUC_VEC_AVGPOOL_HEIGHT_BIAS 1
-`define NPUC_VEC_AVGPOOL_WIDTH 159:144
-`define NPUC_VEC_AVGPOOL_WIDTH_BIAS 1
-`define NPUC_VEC_AVGPOOL_CHANNELS 175:160
-`define NPUC_VEC_AVGPOOL_CHANNELS_BIAS 1
-
-// vec.mean: Rescaled mean over all rows and pixels of the input (TensorFlow Lite Micro's MEAN).
-`define NPUC_VEC_MEAN_BITS 192
-`define NPUC_VEC_MEAN_SLOT 68:64
-`define NPUC_VEC_MEAN_N 79:69
-`define NPUC_VEC_MEAN_Y 95:80
-`define NPUC_VEC_MEAN_X 111:96
-`define NPUC_VEC_MEAN_C 127:112
-`define NPUC_VEC_MEAN_HEIGHT 143:128
-`define NPUC_VEC_MEAN_HEIGHT_BIAS 1
-`define NPUC_VEC_MEAN_WIDTH 159:144
-`define NPUC_VEC_MEAN_WIDTH_BIAS 1
-`define NPUC_VEC_MEAN_CHANNELS 175:160
-`define NPUC_VEC_MEAN_CHANNELS_BIAS 1
-
-// vec.softmax: Softmax over the channels of each pixel (TensorFlow Lite Micro's SOFTMAX).
-`define NPUC_VEC_SOFTMAX_BITS 192
-`define NPUC_VEC_SOFTMAX_SLOT 68:64
-`define NPUC_VEC_SOFTMAX_N 79:69
-`define NPUC_VEC_SOFTMAX_Y 95:80
-`define NPUC_VEC_SOFTMAX_X 111:96
-`define NPUC_VEC_SOFTMAX_C 127:112
-`define NPUC_VEC_SOFTMAX_HEIGHT 143:128
-`define NPUC_VEC_SOFTMAX_HEIGHT_BIAS 1
-`define NPUC_VEC_SOFTMAX_WIDTH 159:144
-`define NPUC_VEC_SOFTMAX_WIDTH_BIAS 1
-`define NPUC_VEC_SOFTMAX_CHANNELS 175:160
-`define NPUC_VEC_SOFTMAX_CHANNELS_BIAS 1
-
-// vec.resize: Repeat each pixel stride_h x stride_w times.
-`define NPUC_VEC_RESIZE_BITS 192
-`define NPUC_VEC_RESIZE_SLOT 68:64
-`define NPUC_VEC_RESIZE_N 79:69
-`define NPUC_VEC_RESIZE_Y 95:80
-`define NPUC_VEC_RESIZE_X 111:96
-`define NPUC_VEC_RESIZE_C 127:112
-`define NPUC_VEC_RESIZE_HEIGHT 143:128
-`define NPUC_VEC_RESIZE_HEIGHT_BIAS 1
-`define NPUC_VEC_RESIZE_WIDTH 159:144
-`define NPUC_VEC_RESIZE_WIDTH_BIAS 1
-`define NPUC_VEC_RESIZE_CHANNELS 175:160
-`define NPUC_VEC_RESIZE_CHANNELS_BIAS 1
-
-// vec.copy: Copy between two access patterns (layout conversion).
-`define NPUC_VEC_COPY_BITS 192
-`define NPUC_VEC_COPY_SLOT 68:64
-`define NPUC_VEC_COPY_N 79:69
-`define NPUC_VEC_COPY_Y 95:80
-`define NPUC_VEC_COPY_X 111:96
-`define NPUC_VEC_COPY_C 127:112
-`define NPUC_VEC_COPY_HEIGHT 143:128
-`define NPUC_VEC_COPY_HEIGHT_BIAS 1
-`define NPUC_VEC_COPY_WIDTH 159:144
-`define NPUC_VEC_COPY_WIDTH_BIAS 1
-`define NPUC_VEC_COPY_CHANNELS 175:160
-`define NPUC_VEC_COPY_CHANNELS_BIAS 1
 
 `endif

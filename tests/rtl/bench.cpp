@@ -3,7 +3,8 @@
 // Reads jobs from standard input and writes results to standard output, both little-endian int32 and raw bytes:
 //   job     n_instructions, sram_bytes, flash_bytes, max_cycles,
 //           n_instructions x {queue, stream_end, descriptor_bytes, instruction[32], descriptor[128]}, sram, flash
-//   result  total_cycles (-1: not done after max_cycles), n_instructions x {start, issue_end, retire}, sram
+//   result  total_cycles (-1: not done after max_cycles), words read, words written,
+//           n_instructions x {start, issue_end, retire}, sram
 
 #include <cstdint>
 #include <cstdio>
@@ -25,6 +26,9 @@ struct Instruction {
     int32_t queue, stream_end, descriptor_bytes;
     uint8_t code[32], descriptor[128];
 };
+
+// A wait issues nothing: it ends when it retires.
+bool is_wait(const Instruction &instruction) { return (instruction.code[0] & 0x7c) == 0x08; }
 
 struct Times {
     int32_t start = -1, issue_end = -1, retire = -1;
@@ -130,6 +134,8 @@ class Bench {
         return -1;
     }
     const std::vector<Times> &times() const { return times_; }
+    int32_t words_read() const { return words_read_; }
+    int32_t words_written() const { return words_written_; }
 
   private:
     struct Pending {
@@ -190,6 +196,8 @@ class Bench {
     }
 
     void access_sram() {
+        words_read_ += core_->sram_read;
+        words_written_ += core_->sram_write;
         if (core_->sram_read) {
             uint64_t word = 0;
             const size_t at = size_t{8} * core_->sram_read_word;
@@ -215,9 +223,9 @@ class Bench {
             if (core_->issue_end >> q & 1) times_[order_[q][issued_[q]++]].issue_end = now_;
             if (core_->start >> q & 1) times_[order_[q][started_[q]++]].start = now_;
             if (core_->retire >> q & 1) {
-                // A wait issues nothing: it ends when it retires.
-                if (issued_[q] == retired_[q]) times_[order_[q][issued_[q]++]].issue_end = now_;
-                times_[order_[q][retired_[q]++]].retire = now_ + 1;
+                const size_t index = order_[q][retired_[q]++];
+                times_[index].retire = now_ + 1;
+                if (is_wait(job_.program[index])) times_[order_[q][issued_[q]++]].issue_end = now_ + 1;
             }
         }
     }
@@ -242,6 +250,7 @@ class Bench {
     std::vector<size_t> order_[kQueues];
     std::deque<Pending> sram_reads_, flash_reads_;
     size_t started_[kQueues] = {}, issued_[kQueues] = {}, retired_[kQueues] = {}, in_queue_[kQueues] = {};
+    int32_t words_read_ = 0, words_written_ = 0;
     int now_ = 0;
     bool stream_had_last_ = false;
 };
@@ -253,7 +262,8 @@ int main() {
     while (read_job(job)) {
         Bench bench(job);
         const int32_t total = bench.run();
-        fwrite(&total, sizeof total, 1, stdout);
+        const int32_t head[3] = {total, bench.words_read(), bench.words_written()};
+        fwrite(head, sizeof head, 1, stdout);
         fwrite(bench.times().data(), sizeof(Times), bench.times().size(), stdout);
         fwrite(job.sram.data(), job.sram.size(), 1, stdout);
     }

@@ -23,7 +23,7 @@ from tests.shared_data import ROOT, is_shared_required
 
 RTL = ROOT / "rtl"
 BENCH = ROOT / "tests" / "rtl" / "bench.cpp"
-FLAGS = ("--cc", "--exe", "--build", "-O3", "-CFLAGS", "-O2", "-Wno-WIDTH", "--top-module", "npuc_core")
+FLAGS = ("--cc", "--exe", "--build", "-O3", "-CFLAGS", "-O1", "-Wno-WIDTH", "--top-module", "npuc_core")
 CODE_BYTES, DESCRIPTOR_BYTES = 32, 128
 
 Bytes = npt.NDArray[np.uint8]
@@ -50,6 +50,8 @@ class Result:
     """What the core did; `times` [instructions, (start, issue_end, retire)] in cycles, -1 where there is none."""
 
     total_cycles: int
+    words_read: int
+    words_written: int
     times: Times
     sram: Bytes
 
@@ -60,13 +62,13 @@ def run(jobs: Sequence[Job]) -> list[Result]:
     assert done.returncode == 0, done.stderr.decode()
     results, offset = [], 0
     for job in jobs:
-        (total,) = struct.unpack_from("<i", done.stdout, offset)
-        times = np.frombuffer(done.stdout, "<i4", 3 * job.n_instructions, offset + 4).reshape(-1, 3)
-        offset += 4 + times.nbytes
+        total, words_read, words_written = struct.unpack_from("<3i", done.stdout, offset)
+        times = np.frombuffer(done.stdout, "<i4", 3 * job.n_instructions, offset + 12).reshape(-1, 3)
+        offset += 12 + times.nbytes
         sram = np.frombuffer(done.stdout, np.uint8, len(job.sram), offset)
         offset += len(sram)
         assert total >= 0, f"the core has not finished after {job.max_cycles} cycles: times {times.tolist()}"
-        results.append(Result(total, times, sram))
+        results.append(Result(total, words_read, words_written, times, sram))
     return results
 
 

@@ -1,0 +1,59 @@
+"""Whole networks on the core: every byte of sram against the simulator, and total cycles against the timing model.
+
+The core has no vector unit, so that a network runs up to its first instruction of one; the bench plays the fetcher.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from isa.codec import Instruction, encode
+from isa.container import IoEntry, read_container, write_container
+from isa.descriptors import Memory
+from isa.target_file import load_target
+from npuc.compiler import Options, compile_model, import_model
+from simulator.machine import Machine
+from simulator.program import Program, load
+from simulator.trace import timeline
+from tests.rtl.bench import Job, n_supported, run
+from tests.shared_data import shared_file
+
+SRAM_BYTES = 1 << 20
+LARGEST_ERROR = 0.03
+
+
+def compiled(model: str) -> Program:
+    """The network on edge-64, without what follows its last convolution before the vector unit."""
+    path = shared_file("models", "tflite", f"{model}.tflite")
+    options = Options(load_target("edge-64"), sram_bytes=SRAM_BYTES)
+    data = compile_model(import_model(path, {}), None, options).program
+    program = load(data)
+    n_bytes = int(program.code.length[: n_supported(program)].sum())
+    container = read_container(data)
+    if n_bytes < len(container.instructions):
+        code = container.instructions[:n_bytes] + encode(Instruction("end", {}))
+        data = write_container(replace(container, instructions=code, io=_inputs(container.io), metadata={}))
+    return load(data)
+
+
+def _inputs(io: tuple[IoEntry, ...]) -> tuple[IoEntry, ...]:
+    return tuple(entry for entry in io if entry.direction == "in")
+
+
+@pytest.mark.parametrize("model", ["mlperf_ad", "mlperf_kws"])
+def test_network_is_bit_exact_and_near_the_timing_model(model: str, rng: np.random.Generator) -> None:
+    program = compiled(model)
+    machine = Machine(program, SRAM_BYTES)
+    sram = machine.memories.arrays[Memory.SRAM]
+    inputs = {
+        name: rng.integers(-128, 128, entry.shape, dtype=np.int8).astype(entry.dtype)
+        for name, entry in machine.inputs.items()
+    }
+    machine.write_inputs(inputs)
+    job = Job(program, sram.copy(), len(program.code))
+    (result,) = run([job])
+    machine.run(inputs)
+    np.testing.assert_array_equal(result.sram, sram)
+    predicted = timeline(program).total_cycles
+    assert abs(result.total_cycles - predicted) <= LARGEST_ERROR * predicted, (result.total_cycles, predicted)
