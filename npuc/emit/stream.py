@@ -104,6 +104,7 @@ class Emitter:
         values = region_fields(task) | {"slot": self._slot(index, encode_record(LAYER, record, trim=True))}
         if kernel.parameters.weights:
             values["weights"] = self._parameters(kernel, *weight_bytes(kernel, task))
+            values["coded_words"] = kernel.parameters.piece(task.c).coded_words
         return values, record
 
     def _parameters(self, kernel: Kernel, start: int, stop: int) -> int:

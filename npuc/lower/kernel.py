@@ -34,10 +34,23 @@ class ChannelGroup:
 
 
 @dataclass(frozen=True)
+class WeightPiece:
+    """Stored weights of a range of output channels: bytes [start, stop) of `Parameters.weights`.
+
+    `coded_words` is the length of the coded stream in 8-byte words, 0 for raw weights.
+    """
+
+    start: int
+    stop: int
+    coded_words: int = 0
+
+
+@dataclass(frozen=True)
 class Parameters:
     """Constants of a kernel in the order in which they lie in memory; `weights` comes last and may be cut.
 
-    Weights of output channel c (a multiple of the lane count inside its group) begin at c * weight_channel_bytes.
+    Raw weights of output channel c (a multiple of the lane count inside its group) begin at c * weight_channel_bytes.
+    Once coded, `pieces` says what lies where for each range of output channels that a task computes.
     """
 
     scales: bytes = b""
@@ -45,11 +58,24 @@ class Parameters:
     operand: bytes = b""
     weights: bytes = b""
     weight_channel_bytes: int = 0
+    code_table: bytes = b""
+    pieces: Mapping[tuple[int, int], WeightPiece] = field(default_factory=dict)
+
+    def piece(self, channels: range) -> WeightPiece:
+        """Stored weights of a range of output channels."""
+        if not self.pieces:
+            return WeightPiece(channels.start * self.weight_channel_bytes, channels.stop * self.weight_channel_bytes)
+        return self.pieces[channels.start, channels.stop]
+
+    @property
+    def code_table_offset(self) -> int:
+        """Byte offset of the weights' code table, directly behind the scales."""
+        return _aligned(len(self.scales))
 
     @property
     def table_offset(self) -> int:
-        """Byte offset of the table behind the scales."""
-        return _aligned(len(self.scales))
+        """Byte offset of the table that maps outputs."""
+        return self.code_table_offset + _aligned(len(self.code_table))
 
     @property
     def operand_offset(self) -> int:
@@ -68,7 +94,7 @@ class Parameters:
 
     def image(self) -> bytes:
         """All bytes as they lie in flash, each part padded to the alignment."""
-        parts = (self.scales, self.table, self.operand, self.weights)
+        parts = (self.scales, self.code_table, self.table, self.operand, self.weights)
         return b"".join(part.ljust(_aligned(len(part)), b"\0") for part in parts)
 
 

@@ -5,7 +5,6 @@ from npuc.passes.eliminate_dead_code import eliminate_dead_code
 from npuc.passes.flatten_into_conv import flatten_into_conv
 from npuc.passes.fold_affine_into_conv import fold_affine_into_conv
 from npuc.passes.fold_batch_norm import fold_batch_norm, lower_batch_norm
-from npuc.passes.fold_integer_pad import fold_integer_pad
 from npuc.passes.fold_pad import fold_pad_into_window
 from npuc.passes.fuse_residual import fuse_residual
 from npuc.passes.fuse_table import fuse_table
@@ -47,7 +46,6 @@ GRAPH_PASSES: tuple[Pass, ...] = (
 
 INTEGER_PASSES: tuple[Pass, ...] = (
     *STRUCTURE_PASSES,
-    fold_integer_pad,
     fuse_table,
     fuse_residual,
 )

@@ -35,10 +35,20 @@ def work_columns(kernel: Kernel, tasks: list[Compute], parameters: int = SRAM) -
             continue
         values = layer_fields(kernel, lambda _: SRAM, {}, parameters, task.block) | region_fields(task)
         values["weights"] = parameters
+        if kernel.is_mac:
+            values["coded_words"] = _coded_words(kernel, len(task.c))
         rows.append(values)
     columns = {name: np.array([row[name] for row in rows], np.int64) for name in rows[0]}
     columns["opcode"] = np.full(len(tasks), BY_MNEMONIC[kernel.mnemonic].opcode, np.int64)
     return columns
+
+
+def _coded_words(kernel: Kernel, n_channels: int) -> int:
+    """Words of a tile's coded weights, estimated from those of the whole layer; 0 when they are raw."""
+    stored = kernel.parameters
+    if not stored.code_table:
+        return 0
+    return max(-(-len(stored.weights) * n_channels // (kernel.space[3] * 8)), 1)
 
 
 def busy_cycles(work: Work, target: Target) -> Array:

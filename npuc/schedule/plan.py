@@ -10,6 +10,7 @@ from isa.target import Target
 from npuc.allocation import Buffer as Range
 from npuc.allocation import CapacityExceeded, Placement, Problem, allocate
 from npuc.errors import DoesNotFit
+from npuc.lower.coding import WeightCoder
 from npuc.lower.kernel import Kernel
 from npuc.schedule.grouping import choose_groups
 from npuc.schedule.memory import Live, Storage, aligned, expand_all, live_ranges, profile
@@ -17,7 +18,7 @@ from npuc.schedule.parameters import ParameterUse, interleave, misfits, pack_buf
 from npuc.schedule.stripes import Group, Step
 from npuc.schedule.tile_model import choose_tiles
 from npuc.schedule.tiles import Blocks, tile_tasks, tilings
-from npuc.task.task import Buffer, Compute, Load, Plan
+from npuc.task.task import Buffer, Compute, Load, Plan, channel_cuts
 from npuc.task.text import Scheduled
 
 LOG = logging.getLogger("npuc.schedule")
@@ -37,6 +38,7 @@ class Search:
     """What a search is about: kernels in order, their storages, the machine and the SRAM to use."""
 
     kernels: Sequence[Kernel]
+    """With raw weights."""
     storages: Mapping[str, Storage]
     target: Target
     capacity_bytes: int
@@ -46,8 +48,9 @@ class Search:
 
 @dataclass(frozen=True)
 class Draft:
-    """Tasks and live ranges before addresses are known."""
+    """Kernels with their weights coded for the tasks, tasks, and live ranges before addresses are known."""
 
+    kernels: list[Kernel]
     computes: list[Compute]
     lives: list[Live]
     streamed: frozenset[str]
@@ -87,7 +90,8 @@ def _certify(search: Search, problem: Problem, plan: Plan) -> Scheduled:
 
 def _drafts(search: Search, optimize: str) -> Iterator[Draft]:
     seen: set[tuple[tuple[Group, ...], frozenset[str]]] = set()
-    kernels, capacity = search.kernels, search.capacity_bytes
+    coder = WeightCoder(search.kernels)
+    kernels, capacity = coder.whole(), search.capacity_bytes
     total = sum(aligned(kernel.parameters.n_bytes) for kernel in kernels)
     everything = frozenset(kernel.node for kernel in kernels)
     blocks = Blocks(search.target)
@@ -97,24 +101,29 @@ def _drafts(search: Search, optimize: str) -> Iterator[Draft]:
         streamed = everything if optimize == "memory" else frozenset[str]()
         while (tuple(groups), streamed) not in seen:
             seen.add((tuple(groups), streamed))
-            draft = _draft(search, groups, streamed, blocks)
-            uses = pack_buffers(kernels, draft.computes, LARGEST_BUFFERS[0], streamed)
+            draft = _draft(search, coder, groups, streamed, blocks)
+            uses = pack_buffers(draft.kernels, draft.computes, LARGEST_BUFFERS[0], streamed)
             too_large = misfits(uses, profile(draft.lives, len(draft.computes)), capacity)
             if not too_large:
                 yield draft
             streamed |= too_large
 
 
-def _draft(search: Search, groups: Sequence[Group], streamed: frozenset[str], blocks: Blocks) -> Draft:
-    steps, owner = expand_all(search.kernels, groups)
-    computes, spans = _compute_tasks(search, groups, steps, owner, streamed, blocks)
-    return Draft(
-        computes, _over_tasks(live_ranges(search.kernels, search.storages, groups, steps, owner), spans), streamed
-    )
+def _draft(
+    search: Search, coder: WeightCoder, groups: Sequence[Group], streamed: frozenset[str], blocks: Blocks
+) -> Draft:
+    kernels = coder.whole()
+    steps, owner = expand_all(kernels, groups)
+    computes, spans = _compute_tasks(search, kernels, groups, steps, owner, streamed, blocks)
+    cuts = channel_cuts(computes)
+    coded = [coder.code(kernel.node, cuts[kernel.node]) for kernel in kernels]
+    lives = _over_tasks(live_ranges(kernels, search.storages, groups, steps, owner), spans)
+    return Draft(coded, computes, lives, streamed)
 
 
 def _compute_tasks(
     search: Search,
+    kernels: Sequence[Kernel],
     groups: Sequence[Group],
     steps: Sequence[Step],
     owner: Sequence[int],
@@ -122,7 +131,6 @@ def _compute_tasks(
     blocks: Blocks,
 ) -> tuple[list[Compute], list[range]]:
     """Compute tasks of all steps, and the task positions of each step."""
-    kernels = search.kernels
     whole = {step.kernel for step, of in zip(steps, owner, strict=True) if groups[of].stripes == 1}
     order = list(dict.fromkeys(step.kernel for step in steps))
     candidates = []
@@ -153,7 +161,7 @@ def _over_tasks(lives: Sequence[Live], spans: Sequence[range]) -> list[Live]:
 def _place(search: Search, draft: Draft, largest_bytes: int) -> tuple[Problem, Plan, Placement]:
     """Addresses for a draft; loads move later until everything fits, CapacityExceeded when that is not enough."""
     computes, capacity = draft.computes, search.capacity_bytes
-    uses = pack_buffers(search.kernels, computes, largest_bytes, draft.streamed)
+    uses = pack_buffers(draft.kernels, computes, largest_bytes, draft.streamed)
     live, room = profile(draft.lives, len(computes)), capacity
     while True:
         positions = place_loads(uses, live, room)
@@ -169,7 +177,7 @@ def _place(search: Search, draft: Draft, largest_bytes: int) -> tuple[Problem, P
     buffers += [use.buffer for use in uses]
     placed = tuple(replace(buffer, address=placement.offsets[buffer.name]) for buffer in buffers)
     tasks = tuple(interleave(computes, uses, positions))
-    return problem, Plan({kernel.node: kernel for kernel in search.kernels}, placed, tasks, draft.streamed), placement
+    return problem, Plan({kernel.node: kernel for kernel in draft.kernels}, placed, tasks, draft.streamed), placement
 
 
 def _problem(

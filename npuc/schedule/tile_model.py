@@ -61,7 +61,7 @@ def _add_recursion(
         weights = len(kernel.parameters.weights)
         arrival = arrival + kernel.parameters.head_bytes
         for pick, tiling in zip(chosen, found, strict=True):
-            first = min(weights, tiling.channels * kernel.parameters.weight_channel_bytes)
+            first = weights * min(tiling.channels, kernel.space[3]) // kernel.space[3]
             busy = tiling.n_tiles * tiling.tile_cycles
             model.add(end >= before + busy).only_enforce_if(pick)
             model.add(end >= arrival + first + busy).only_enforce_if(pick)

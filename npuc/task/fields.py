@@ -9,6 +9,8 @@ from npuc.lower.kernel import PARAMETERS, Kernel
 from npuc.lower.operand import Operand
 from npuc.task.task import Compute
 
+CODE_TABLE_UNIT_BYTES = 16
+
 Address = Callable[[str], int]
 """32-bit address of the first byte of a storage."""
 
@@ -31,6 +33,7 @@ def layer_fields(
         _, values["ifm_height"], values["ifm_width"], values["ifm_channels"] = kernel.ifm.shape
     values["ofm_channels"] = kernel.ofm.shape[3]
     values["scales"] = head_address if parameters.scales else 0
+    values["code_table"] = len(parameters.code_table) // CODE_TABLE_UNIT_BYTES
     values["table"] = head_address + parameters.table_offset if parameters.table else 0
     values["block_h"], values["block_w"], values["block_c"] = block[0], block[1], block[2] // 8
     return values

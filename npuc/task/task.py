@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from isa.instructions import BY_MNEMONIC, Queue
 from npuc.errors import InvalidGraph
+from npuc.lower.coding import Cuts
 from npuc.lower.kernel import Kernel
 
 BufferKind = Literal["input", "output", "activation", "parameters"]
@@ -110,5 +111,14 @@ class Plan:
 
 def weight_bytes(kernel: Kernel, task: Compute) -> tuple[int, int]:
     """Bytes [start, stop) of the kernel's parameters that hold the weights of the task's channels."""
-    per_channel, head = kernel.parameters.weight_channel_bytes, kernel.parameters.head_bytes
-    return head + task.c.start * per_channel, head + task.c.stop * per_channel
+    piece, head = kernel.parameters.piece(task.c), kernel.parameters.head_bytes
+    return head + piece.start, head + piece.stop
+
+
+def channel_cuts(tasks: Iterable[Task]) -> dict[str, Cuts]:
+    """The channel ranges of each kernel's tasks, in order, as `WeightCoder.code` takes them."""
+    found: dict[str, set[tuple[int, int]]] = {}
+    for task in tasks:
+        if isinstance(task, Compute):
+            found.setdefault(task.kernel, set()).add((task.c.start, task.c.stop))
+    return {name: tuple(sorted(cuts)) for name, cuts in found.items()}

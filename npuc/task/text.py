@@ -17,11 +17,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from npuc.errors import DoesNotFit
+from npuc.lower.coding import Cuts, WeightCoder
 from npuc.lower.kernel import Kernel
-from npuc.task.task import Buffer, BufferKind, Compute, Load, Part, Plan, Task
+from npuc.task.task import Buffer, BufferKind, Compute, Load, Part, Plan, Task, channel_cuts
 
 HEADER = "npuc-schedule 1"
 KINDS: dict[str, BufferKind] = {"activation": "activation", "parameters": "parameters"}
@@ -69,13 +71,14 @@ def parse_plan(text: str, kernels: Sequence[Kernel]) -> Scheduled:
     lines = list(_lines(text))
     if not lines or lines[0][1] != HEADER.split():
         raise _fail(1, f"expected the header {HEADER!r}")
-    by_name = {kernel.node: kernel for kernel in kernels}
+    raw = {kernel.node: kernel for kernel in kernels}
+    by_name = _coded(lines, raw)
     buffers: list[Buffer] = []
     tasks: list[Task] = []
     streamed: set[str] = set()
     certificate = {"peak": "0", "bound": "0", "status": "feasible"}
     for number, words in lines[1:]:
-        try:
+        with _located(number):
             match words[0]:
                 case "sram":
                     certificate |= _pairs(words[1:])
@@ -91,12 +94,44 @@ def parse_plan(text: str, kernels: Sequence[Kernel]) -> Scheduled:
                     tasks.append(_compute(words, by_name))
                 case _:
                     raise ValueError(f"unknown line kind {words[0]!r}")
-        except (ValueError, KeyError, IndexError) as error:
-            raise _fail(number, str(error)) from error
     plan = Plan(by_name, tuple(buffers), tuple(tasks), frozenset(streamed))
     _check_buffers(plan)
     _check_coverage(plan)
     return Scheduled(plan, int(certificate["peak"]), int(certificate["bound"]), certificate["status"])
+
+
+def _coded(lines: Sequence[tuple[int, list[str]]], raw: Mapping[str, Kernel]) -> dict[str, Kernel]:
+    """The kernels with their weights coded for the channel ranges of the schedule's tasks."""
+    tasks = []
+    for number, words in lines:
+        if words[0] == "compute":
+            with _located(number):
+                tasks.append(_compute(words, raw))
+    coder = WeightCoder(raw.values())
+    cuts = channel_cuts(tasks)
+    _check_cuts(raw, cuts)
+    return {name: coder.code(name, cuts[name]) if name in cuts else kernel for name, kernel in raw.items()}
+
+
+def _check_cuts(kernels: Mapping[str, Kernel], cuts: Mapping[str, Cuts]) -> None:
+    for name, ranges in cuts.items():
+        ends = [0, *(stop for _, stop in ranges)]
+        starts = [*(start for start, _ in ranges), kernels[name].space[3]]
+        if kernels[name].parameters.weights and starts != ends:
+            raise DoesNotFit(
+                f"{name}: the channel ranges of its tasks overlap or leave channels out",
+                node=name,
+                stage="schedule",
+                hint="cut the channels of a kernel alike in all its tasks",
+            )
+
+
+@contextmanager
+def _located(number: int) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, KeyError, IndexError) as error:
+        raise _fail(number, str(error)) from error
 
 
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:

@@ -1,0 +1,44 @@
+"""Stored weights: each kernel's weights coded for the channel ranges that its tasks compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from npuc.lower.kernel import Kernel, WeightPiece
+from npuc.lower.weight_code import encode_pieces
+
+Cuts = tuple[tuple[int, int], ...]
+"""Ranges of output channels, in order, that cover all channels once."""
+
+
+class WeightCoder:
+    """Codes the weights of raw kernels; a kernel with the same cuts is coded once."""
+
+    def __init__(self, kernels: Iterable[Kernel]) -> None:
+        self._raw = {kernel.node: kernel for kernel in kernels}
+        self._coded: dict[tuple[str, Cuts], Kernel] = {}
+
+    def whole(self) -> list[Kernel]:
+        """All kernels with their weights in one piece."""
+        return [self.code(name, ((0, kernel.space[3]),)) for name, kernel in self._raw.items()]
+
+    def code(self, name: str, cuts: Cuts) -> Kernel:
+        """A kernel with its weights in one piece for each of `cuts`."""
+        kernel = self._raw[name]
+        if not kernel.parameters.weights:
+            return kernel
+        if (name, cuts) not in self._coded:
+            self._coded[name, cuts] = _code(kernel, cuts)
+        return self._coded[name, cuts]
+
+
+def _code(kernel: Kernel, cuts: Sequence[tuple[int, int]]) -> Kernel:
+    raw = kernel.parameters
+    per_channel = raw.weight_channel_bytes
+    coded = encode_pieces(raw.weights, [(start * per_channel, stop * per_channel) for start, stop in cuts])
+    pieces, stored = {}, bytearray()
+    for cut, piece in zip(cuts, coded.pieces, strict=True):
+        pieces[cut] = WeightPiece(len(stored), len(stored) + len(piece.data), piece.coded_words)
+        stored += piece.data + bytes(-len(piece.data) % 8)
+    return replace(kernel, parameters=replace(raw, weights=bytes(stored), code_table=coded.table, pieces=pieces))
