@@ -46,6 +46,7 @@ GRAPH_PASSES: tuple[Pass, ...] = (
 
 INTEGER_PASSES: tuple[Pass, ...] = (
     *STRUCTURE_PASSES,
+    fold_pad_into_window,
     fuse_table,
     fuse_residual,
 )
