@@ -19,6 +19,9 @@ LANES = TARGET.architecture.cout_lanes
 IFM, RESIDUAL, OFM, WEIGHTS, SCALES, TABLE = 0x0000, 0x4000, 0x7000, 0xA000, 0xF000, 0xFE00
 """Places of the operands: an input of at most 16 KiB, outputs of at most 12 KiB, weights of at most 20 KiB."""
 
+BATCH_BYTES = 0x1700
+"""A tensor of at most this many bytes has a second batch entry behind the first."""
+
 SCALE_DTYPE = np.dtype([("bias", "<i4"), ("multiplier", "<i4"), ("shift", "u1"), ("reserved", "u1")])
 
 
@@ -40,11 +43,14 @@ class Case:
 
 
 def tensor(rng: Random, prefix: str, offset: int, shape: tuple[int, int, int], *, aligned: bool) -> Fields:
-    """A layout of [rows, pixels, channels]: 5HD, 5HD with a packed ragged block, or pixel-major."""
+    """A layout of [rows, pixels, channels]: 5HD, 5HD with a packed ragged block, or pixel-major; an input may be a ring
+    of rows, and two batch entries lie apart where there is room."""
     height, width, channels = shape
     family = rng.choice(["blocked", "ragged", "pixel-major"])
     skew = 0 if aligned else int(rng.integers(0, 8))
-    fields = {"base": sram(offset + skew), "type": 0, "zero_point": int(rng.integers(-128, 128)), "c0": LANES}
+    is_unsigned = rng.random() < 0.2
+    zero_point = int(rng.integers(0, 256) if is_unsigned else rng.integers(-128, 128))
+    fields = {"base": sram(offset + skew), "type": int(is_unsigned), "zero_point": zero_point, "c0": LANES}
     if family == "pixel-major":
         pixel = -(-channels // 8) * 8 if aligned else channels
         fields |= {"pixel": pixel, "row": width * pixel, "block": LANES}
@@ -53,6 +59,10 @@ def tensor(rng: Random, prefix: str, offset: int, shape: tuple[int, int, int], *
         rest = channels % LANES
         if family == "ragged" and rest and not aligned:
             fields |= {"last_pixel": rest, "last_row": rest * width}
+    n_bytes = height * width * -(-channels // 8) * 8
+    fields["batch"] = n_bytes if n_bytes <= BATCH_BYTES else 0
+    if prefix == "ifm" and aligned and rng.random() < 0.2:
+        fields["ring"] = int(rng.integers(1, height + 1))
     return {f"{prefix}_{name}": value for name, value in fields.items()}
 
 
@@ -85,14 +95,20 @@ def draw(rng: Random, kind: str, *, aligned: bool) -> Case | None:
         layer |= {first: rows[name], second: pixels[name]}
     layer |= tensor(rng, "ifm", IFM, (height, width, channels), aligned=aligned)
     layer |= tensor(rng, "ofm", OFM, (out_h, out_w, outputs), aligned=aligned)
-    layer |= output_stage(rng, (out_h, out_w, outputs), aligned=aligned)
+    layer |= output_stage(rng, layer["ofm_type"] == 0, (out_h, out_w, outputs), aligned=aligned)
     layer |= {
         "block_h": int(rng.integers(1, out_h + 1)),
         "block_w": int(rng.integers(1, out_w + 1)),
         "block_c": 1 if kind == "depthwise" else int(rng.integers(1, outputs // 8 + 2)),
     }
     weights = sram(WEIGHTS + (0 if aligned else int(rng.integers(0, 8))))
-    values = {"n": 0, **region(rng, (out_h, out_w, outputs)), "k": 0, "k_channels": 1, "weights": weights}
+    values = {
+        "n": int(rng.integers(0, 2)),
+        **region(rng, (out_h, out_w, outputs)),
+        "k": 0,
+        "k_channels": 1,
+        "weights": weights,
+    }
     if kind != "depthwise":
         values |= {"k_channels": channels}
     mnemonic = "mac.depthwise" if kind == "depthwise" else "mac.conv"
@@ -110,21 +126,23 @@ def region(rng: Random, shape: tuple[int, int, int]) -> Fields:
     return {"y": y, "x": x, "c": c, "height": extents[0], "width": extents[1], "channels": extents[2]}
 
 
-def output_stage(rng: Random, ofm: tuple[int, int, int], *, aligned: bool) -> Fields:
-    """Both roundings, with and without a table and a residual operand."""
-    use_table, use_residual = (int(rng.random() < 0.4) for _ in range(2))
+def output_stage(rng: Random, is_signed: bool, ofm: tuple[int, int, int], *, aligned: bool) -> Fields:
+    """Both roundings, with and without a table (of signed values) and a residual operand."""
+    use_table, use_residual = int(is_signed and rng.random() < 0.4), int(rng.random() < 0.4)
+    middle = 0 if is_signed else 128
     layer = {
         "double_round": int(rng.integers(0, 2)),
         "use_table": use_table,
         "use_residual": use_residual,
-        "clamp_low": int(rng.integers(-128, -50)),
-        "clamp_high": int(rng.integers(50, 128)),
+        "clamp_low": middle - int(rng.integers(50, 129)),
+        "clamp_high": middle + int(rng.integers(50, 128)),
         "scales": sram(SCALES),
         "table": sram(TABLE),
     }
     if use_residual:
         layer |= tensor(rng, "ifm2", RESIDUAL, ofm, aligned=aligned)
-        layer |= {"left_shift": 20, "mid_zero_point": int(rng.integers(-128, 128)), "mid_low": -128, "mid_high": 127}
+        layer |= {"mid_zero_point": middle + int(rng.integers(-128, 128))}
+        layer |= {"left_shift": 20, "mid_low": middle - 128, "mid_high": middle + 127}
         for name in ("1", "2", "out"):
             layer |= {f"multiplier_{name}": int(rng.integers(1 << 30, 1 << 31)), f"shift_{name}": 31}
         layer["shift_out"] = 49
