@@ -136,6 +136,8 @@ INSTRUCTIONS = (
     _vec("vec.sub", 0x31, "Rescaled subtraction of two tensors (TensorFlow Lite Micro's SUB)."),
     _vec("vec.mul", 0x32, "Rescaled product of two tensors (TensorFlow Lite Micro's MUL)."),
     _vec("vec.table", 0x34, "Map each element through a 256-byte table."),
+    _vec("vec.sigmoid", 0x35, "Sigmoid of int16 elements with 12 fractional bits, as int16 with 15 fractional bits."),
+    _vec("vec.tanh", 0x36, "Tanh of int16 elements with `left_shift` integer bits, as int16 with 15 fractional bits."),
     _vec("vec.maxpool", 0x38, "Largest value of each window; taps outside the input do not count."),
     _vec("vec.avgpool", 0x39, "Rounded mean of each window (TensorFlow Lite Micro's AVERAGE_POOL_2D)."),
     _vec("vec.mean", 0x3A, "Rescaled mean over all rows and pixels of the input (TensorFlow Lite Micro's MEAN)."),

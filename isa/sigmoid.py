@@ -32,6 +32,10 @@ SIGMOID_TABLE = np.array((
 """About 65536 / (1 + exp(-i / 24)); the entries are those of TensorFlow Lite, which do not follow one rounding rule."""
 
 
+SIGMOID_INTEGER_BITS = 3
+"""Integer bits of the argument of `sigmoid16`."""
+
+
 def sigmoid16(value: Int64Array) -> Int64Array:
     """sigmoid(value / 2^12) * 2^15 for int16 values."""
     argument = value * 3

@@ -53,6 +53,8 @@
 #define NPUC_OP_VEC_SUB 0x31u
 #define NPUC_OP_VEC_MUL 0x32u
 #define NPUC_OP_VEC_TABLE 0x34u
+#define NPUC_OP_VEC_SIGMOID 0x35u
+#define NPUC_OP_VEC_TANH 0x36u
 #define NPUC_OP_VEC_MAXPOOL 0x38u
 #define NPUC_OP_VEC_AVGPOOL 0x39u
 #define NPUC_OP_VEC_MEAN 0x3au
@@ -76,6 +78,8 @@
 #define NPUC_LENGTH_VEC_SUB 0x18u
 #define NPUC_LENGTH_VEC_MUL 0x18u
 #define NPUC_LENGTH_VEC_TABLE 0x18u
+#define NPUC_LENGTH_VEC_SIGMOID 0x18u
+#define NPUC_LENGTH_VEC_TANH 0x18u
 #define NPUC_LENGTH_VEC_MAXPOOL 0x18u
 #define NPUC_LENGTH_VEC_AVGPOOL 0x18u
 #define NPUC_LENGTH_VEC_MEAN 0x18u
@@ -1083,6 +1087,76 @@
 #define NPUC_VEC_TABLE_CHANNELS_BITS 16u
 #define NPUC_VEC_TABLE_CHANNELS_BIAS 1
 #define NPUC_VEC_TABLE_CHANNELS_SIGNED 0
+
+/* vec.sigmoid: Sigmoid of int16 elements with 12 fractional bits, as int16 with 15 fractional bits. */
+#define NPUC_VEC_SIGMOID_BYTES 24u
+#define NPUC_VEC_SIGMOID_SLOT_BIT 64u  /* descriptor */
+#define NPUC_VEC_SIGMOID_SLOT_BITS 5u
+#define NPUC_VEC_SIGMOID_SLOT_BIAS 0
+#define NPUC_VEC_SIGMOID_SLOT_SIGNED 0
+#define NPUC_VEC_SIGMOID_N_BIT 69u  /* batch entry */
+#define NPUC_VEC_SIGMOID_N_BITS 11u
+#define NPUC_VEC_SIGMOID_N_BIAS 0
+#define NPUC_VEC_SIGMOID_N_SIGNED 0
+#define NPUC_VEC_SIGMOID_Y_BIT 80u  /* first output row */
+#define NPUC_VEC_SIGMOID_Y_BITS 16u
+#define NPUC_VEC_SIGMOID_Y_BIAS 0
+#define NPUC_VEC_SIGMOID_Y_SIGNED 0
+#define NPUC_VEC_SIGMOID_X_BIT 96u  /* first output pixel of a row */
+#define NPUC_VEC_SIGMOID_X_BITS 16u
+#define NPUC_VEC_SIGMOID_X_BIAS 0
+#define NPUC_VEC_SIGMOID_X_SIGNED 0
+#define NPUC_VEC_SIGMOID_C_BIT 112u  /* first output channel */
+#define NPUC_VEC_SIGMOID_C_BITS 16u
+#define NPUC_VEC_SIGMOID_C_BIAS 0
+#define NPUC_VEC_SIGMOID_C_SIGNED 0
+#define NPUC_VEC_SIGMOID_HEIGHT_BIT 128u  /* output rows */
+#define NPUC_VEC_SIGMOID_HEIGHT_BITS 16u
+#define NPUC_VEC_SIGMOID_HEIGHT_BIAS 1
+#define NPUC_VEC_SIGMOID_HEIGHT_SIGNED 0
+#define NPUC_VEC_SIGMOID_WIDTH_BIT 144u  /* output pixels of a row */
+#define NPUC_VEC_SIGMOID_WIDTH_BITS 16u
+#define NPUC_VEC_SIGMOID_WIDTH_BIAS 1
+#define NPUC_VEC_SIGMOID_WIDTH_SIGNED 0
+#define NPUC_VEC_SIGMOID_CHANNELS_BIT 160u  /* output channels */
+#define NPUC_VEC_SIGMOID_CHANNELS_BITS 16u
+#define NPUC_VEC_SIGMOID_CHANNELS_BIAS 1
+#define NPUC_VEC_SIGMOID_CHANNELS_SIGNED 0
+
+/* vec.tanh: Tanh of int16 elements with `left_shift` integer bits, as int16 with 15 fractional bits. */
+#define NPUC_VEC_TANH_BYTES 24u
+#define NPUC_VEC_TANH_SLOT_BIT 64u  /* descriptor */
+#define NPUC_VEC_TANH_SLOT_BITS 5u
+#define NPUC_VEC_TANH_SLOT_BIAS 0
+#define NPUC_VEC_TANH_SLOT_SIGNED 0
+#define NPUC_VEC_TANH_N_BIT 69u  /* batch entry */
+#define NPUC_VEC_TANH_N_BITS 11u
+#define NPUC_VEC_TANH_N_BIAS 0
+#define NPUC_VEC_TANH_N_SIGNED 0
+#define NPUC_VEC_TANH_Y_BIT 80u  /* first output row */
+#define NPUC_VEC_TANH_Y_BITS 16u
+#define NPUC_VEC_TANH_Y_BIAS 0
+#define NPUC_VEC_TANH_Y_SIGNED 0
+#define NPUC_VEC_TANH_X_BIT 96u  /* first output pixel of a row */
+#define NPUC_VEC_TANH_X_BITS 16u
+#define NPUC_VEC_TANH_X_BIAS 0
+#define NPUC_VEC_TANH_X_SIGNED 0
+#define NPUC_VEC_TANH_C_BIT 112u  /* first output channel */
+#define NPUC_VEC_TANH_C_BITS 16u
+#define NPUC_VEC_TANH_C_BIAS 0
+#define NPUC_VEC_TANH_C_SIGNED 0
+#define NPUC_VEC_TANH_HEIGHT_BIT 128u  /* output rows */
+#define NPUC_VEC_TANH_HEIGHT_BITS 16u
+#define NPUC_VEC_TANH_HEIGHT_BIAS 1
+#define NPUC_VEC_TANH_HEIGHT_SIGNED 0
+#define NPUC_VEC_TANH_WIDTH_BIT 144u  /* output pixels of a row */
+#define NPUC_VEC_TANH_WIDTH_BITS 16u
+#define NPUC_VEC_TANH_WIDTH_BIAS 1
+#define NPUC_VEC_TANH_WIDTH_SIGNED 0
+#define NPUC_VEC_TANH_CHANNELS_BIT 160u  /* output channels */
+#define NPUC_VEC_TANH_CHANNELS_BITS 16u
+#define NPUC_VEC_TANH_CHANNELS_BIAS 1
+#define NPUC_VEC_TANH_CHANNELS_SIGNED 0
 
 /* vec.maxpool: Largest value of each window; taps outside the input do not count. */
 #define NPUC_VEC_MAXPOOL_BYTES 24u

@@ -36,6 +36,8 @@ _CLASSES: dict[str, tuple[Callable[[Costs], Rate], Amount]] = {
     "vec.sub": (lambda costs: costs.vector_add, _elements),
     "vec.mul": (lambda costs: costs.vector_mul, _elements),
     "vec.table": (lambda costs: costs.vector_table, _elements),
+    "vec.sigmoid": (lambda costs: costs.vector_table, _elements),
+    "vec.tanh": (lambda costs: costs.vector_table, _elements),
     "vec.maxpool": (lambda costs: costs.vector_pool, _taps),
     "vec.avgpool": (lambda costs: costs.vector_pool, _taps),
     "vec.mean": (lambda costs: costs.vector_reduce, _inputs),

@@ -111,9 +111,9 @@ class Emitter:
         """Address of parameter bytes [start, stop) of a kernel: where they were loaded, or in flash."""
         if start == stop:
             return 0
-        if kernel.node in self.plan.streamed:
-            return address(Memory.FLASH, self.images[kernel.node] + start)
-        name, offset = self.plan.locate(kernel.node, start, stop)
+        if kernel.owner in self.plan.streamed:
+            return address(Memory.FLASH, self.images[kernel.owner] + start)
+        name, offset = self.plan.locate(kernel.owner, start, stop)
         return self._sram(name) + offset
 
     def _slot(self, index: int, record: bytes) -> int:

@@ -37,8 +37,9 @@ def _code(kernel: Kernel, cuts: Sequence[tuple[int, int]]) -> Kernel:
     raw = kernel.parameters
     per_channel = raw.weight_channel_bytes
     coded = encode_pieces(raw.weights, [(start * per_channel, stop * per_channel) for start, stop in cuts])
-    pieces, stored = {}, bytearray()
+    pieces, stored = [], bytearray()
     for cut, piece in zip(cuts, coded.pieces, strict=True):
-        pieces[cut] = WeightPiece(len(stored), len(stored) + len(piece.data), piece.coded_words)
+        pieces.append(WeightPiece(*cut, len(stored), len(stored) + len(piece.data), piece.coded_words))
         stored += piece.data + bytes(-len(piece.data) % 8)
-    return replace(kernel, parameters=replace(raw, weights=bytes(stored), code_table=coded.table, pieces=pieces))
+    parameters = replace(raw, weights=bytes(stored), code_table=coded.table, pieces=tuple(pieces))
+    return replace(kernel, parameters=parameters)

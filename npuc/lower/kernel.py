@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from isa.target import Target
 from npuc.errors import DoesNotFit, UnsupportedOp
@@ -35,11 +35,13 @@ class ChannelGroup:
 
 @dataclass(frozen=True)
 class WeightPiece:
-    """Stored weights of a range of output channels: bytes [start, stop) of `Parameters.weights`.
+    """Stored weights of output channels [first, last): bytes [start, stop) of `Parameters.weights`.
 
     `coded_words` is the length of the coded stream in 8-byte words, 0 for raw weights.
     """
 
+    first: int
+    last: int
     start: int
     stop: int
     coded_words: int = 0
@@ -59,13 +61,14 @@ class Parameters:
     weights: bytes = b""
     weight_channel_bytes: int = 0
     code_table: bytes = b""
-    pieces: Mapping[tuple[int, int], WeightPiece] = field(default_factory=dict)
+    pieces: tuple[WeightPiece, ...] = ()
 
     def piece(self, channels: range) -> WeightPiece:
         """Stored weights of a range of output channels."""
+        first, last, per_channel = channels.start, channels.stop, self.weight_channel_bytes
         if not self.pieces:
-            return WeightPiece(channels.start * self.weight_channel_bytes, channels.stop * self.weight_channel_bytes)
-        return self.pieces[channels.start, channels.stop]
+            return WeightPiece(first, last, first * per_channel, last * per_channel)
+        return next(piece for piece in self.pieces if (piece.first, piece.last) == (first, last))
 
     @property
     def code_table_offset(self) -> int:
@@ -125,6 +128,13 @@ class Kernel:
     """Every output row reads every input row (global pooling)."""
     fixed_channels: bool = False
     """The channels must not be cut (softmax)."""
+    shares: str = ""
+    """Kernel that has the same parameters, which are stored and loaded once; empty: they are its own."""
+
+    @property
+    def owner(self) -> str:
+        """The kernel under whose name the parameters are stored."""
+        return self.shares or self.node
 
     @property
     def space(self) -> tuple[int, int, int, int]:
@@ -175,7 +185,18 @@ def lowers(*kinds: type[Op]) -> Callable[[Rule], Rule]:
 def lower(graph: Graph, target: Target) -> list[Kernel]:
     """Kernels of a placed graph in the order of its nodes; views and placements need none."""
     _check_supported(graph, target)
-    return [kernel for node in graph.nodes for kernel in _lower_node(graph, node, target)]
+    return share_parameters([kernel for node in graph.nodes for kernel in _lower_node(graph, node, target)])
+
+
+def share_parameters(kernels: list[Kernel]) -> list[Kernel]:
+    """Kernels with equal weights and scales name the first of them as their owner."""
+    owners: dict[Parameters, str] = {}
+    for kernel in kernels:
+        owners.setdefault(kernel.parameters, kernel.node)
+    return [
+        replace(kernel, shares=owner) if kernel.parameters.weights and owner != kernel.node else kernel
+        for kernel, owner in ((kernel, owners[kernel.parameters]) for kernel in kernels)
+    ]
 
 
 def _lower_node(graph: Graph, node: Node, target: Target) -> list[Kernel]:

@@ -49,7 +49,7 @@ def _border(whole: TensorType, axis: int, start: int, count: int, channel_block:
     if layout is None or layout.block or ITEM_BYTES[whole.dtype] != 1:
         raise ValueError("padding needs a tensor of bytes that is not cut into channel blocks")
     sizes = [count if i == axis else size for i, size in enumerate(whole.shape)]
-    space, ((batch, row, pixel, block, c0),) = flat_operands(sizes, [layout.strides], channel_block)
+    space, ((batch, row, pixel, block, c0),) = flat_operands(sizes, [layout.strides], [1], channel_block)
     if c0 == 1 and space[3] > 1:
         if space[0] > 1:
             raise ValueError("padding of four axes that lie apart")

@@ -139,12 +139,12 @@ def image_operand(type_: TensorType, channel_block: int, zero_point: int | None 
 
 
 def flat_operands(
-    shape: Sequence[int], strides: Sequence[Sequence[int]], channel_block: int
+    shape: Sequence[int], strides: Sequence[Sequence[int]], items: Sequence[int], channel_block: int
 ) -> tuple[tuple[int, int, int, int], list[tuple[int, int, int, int, int]]]:
     """Fit an element-wise iteration space of any rank into [n, y, x, c].
 
-    `strides[i]` are operand i's byte strides per axis (0: broadcast). Returns the space and, for each operand,
-    (batch, row, pixel, block, c0). Neighbouring axes merge when every operand allows it.
+    `strides[i]` are operand i's byte strides per axis (0: broadcast), items[i] the bytes of an element. Returns the
+    space and, for each operand, (batch, row, pixel, block, c0). Neighbouring axes merge when every operand allows it.
     """
     axes = [(size, tuple(s[i] for s in strides)) for i, size in enumerate(shape) if size != 1]
     axes.sort(key=lambda axis: -axis[1][-1])
@@ -167,7 +167,7 @@ def flat_operands(
     records = []
     for i in range(len(strides)):
         batch, row, pixel, channel = (axis[1][i] for axis in merged)
-        c0 = channel_block if channel == 1 or space[3] == 1 else 1
+        c0 = channel_block if channel == items[i] or space[3] == 1 else 1
         records.append((batch, row, pixel, channel * c0, c0))
     return space, records
 

@@ -10,13 +10,14 @@ from isa.descriptors import ElementType
 from isa.target import Target
 from npuc.errors import InvalidGraph
 from npuc.graph.graph import Graph, Node
-from npuc.graph.types import Layout, TensorType
+from npuc.graph.types import ITEM_BYTES, Layout, TensorType
 from npuc.lower.conv import window_fields
 from npuc.lower.kernel import PARAMETERS, POINT, Kernel, Parameters, lowers
 from npuc.lower.operand import ELEMENTS, Operand, flat_operands, image_operand
 from npuc.ops.integer.elementwise import Lookup, QAdd, QMul
 from npuc.ops.integer.pool import QAveragePool, QMaxPool, QMean
 from npuc.ops.integer.softmax import QSoftmax
+from npuc.ops.integer.squash import Squash
 from npuc.ops.structure import ResizeNearest
 from npuc.ops.window import Window
 
@@ -35,7 +36,7 @@ def elementwise_operands(graph: Graph, node: Node, names: list[str], target: Tar
         [step if size == out else 0 for step, size, out in zip(_layout(type_).strides, type_.shape, shape, strict=True)]
         for type_ in types
     ]
-    space, records = flat_operands(shape, strides, block)
+    space, records = flat_operands(shape, strides, [ITEM_BYTES[type_.dtype] for type_ in types], block)
     operands = []
     for type_, (batch, row, pixel, block_step, c0) in zip(types, records, strict=True):
         layout = _layout(type_)
@@ -72,8 +73,8 @@ def _layout(type_: TensorType) -> Layout:
 
 
 def _is_image(type_: TensorType) -> bool:
-    layout = _layout(type_)
-    return len(type_.shape) == 4 and (bool(layout.block) or layout.strides[1] == 1 or type_.shape[1] == 1)
+    layout, item = _layout(type_), ITEM_BYTES[type_.dtype]
+    return len(type_.shape) == 4 and (bool(layout.block) or layout.strides[1] == item or type_.shape[1] == 1)
 
 
 def _clamp(clamp: tuple[int, int]) -> dict[str, int]:
@@ -146,6 +147,17 @@ def lower_table(graph: Graph, node: Node, target: Target) -> list[Kernel]:
             spatial=spatial,
         )
     ]
+
+
+@lowers(Squash)
+def lower_squash(graph: Graph, node: Node, target: Target) -> list[Kernel]:
+    """Squash => vec.sigmoid or vec.tanh."""
+    op = node.op
+    if not isinstance(op, Squash):
+        raise ValueError("no squashing function")
+    (source, result), spatial = elementwise_operands(graph, node, [node.inputs[0], node.outputs[0]], target)
+    fields = {"left_shift": op.integer_bits, **_clamp((-32768, 32767))}
+    return [Kernel(node.name, f"vec.{op.function}", node.sources, result, source, fields=fields, spatial=spatial)]
 
 
 def _image_kernel(

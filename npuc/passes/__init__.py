@@ -2,6 +2,7 @@
 
 from npuc.passes.common_subexpressions import common_subexpressions
 from npuc.passes.eliminate_dead_code import eliminate_dead_code
+from npuc.passes.expand_lstm import expand_lstm
 from npuc.passes.flatten_into_conv import flatten_into_conv
 from npuc.passes.fold_affine_into_conv import fold_affine_into_conv
 from npuc.passes.fold_batch_norm import fold_batch_norm, lower_batch_norm
@@ -45,6 +46,7 @@ GRAPH_PASSES: tuple[Pass, ...] = (
 )
 
 INTEGER_PASSES: tuple[Pass, ...] = (
+    expand_lstm,
     *STRUCTURE_PASSES,
     fold_pad_into_window,
     fuse_table,

@@ -49,8 +49,9 @@ def pack_buffers(
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for position, task in enumerate(computes):
-        first.setdefault(task.kernel, position)
-        last[task.kernel] = position
+        owner = by_name[task.kernel].owner
+        first.setdefault(owner, position)
+        last[owner] = position
     wanted = {
         name: position for name, position in first.items() if by_name[name].parameters.n_bytes and name not in streamed
     }
@@ -76,7 +77,7 @@ def _tile_parts(kernels: Mapping[str, Kernel], computes: Sequence[Compute]) -> d
     for position, task in enumerate(computes):
         kernel = kernels[task.kernel]
         if kernel.parameters.weights:
-            key = (task.kernel, *weight_bytes(kernel, task))
+            key = (kernel.owner, *weight_bytes(kernel, task))
             found[key] = (found.get(key, (position, 0))[0], position)
     parts: dict[str, list[tuple[Part, int, int]]] = {}
     for (name, start, stop), ends in found.items():

@@ -92,8 +92,8 @@ def _drafts(search: Search, optimize: str) -> Iterator[Draft]:
     seen: set[tuple[tuple[Group, ...], frozenset[str]]] = set()
     coder = WeightCoder(search.kernels)
     kernels, capacity = coder.whole(), search.capacity_bytes
-    total = sum(aligned(kernel.parameters.n_bytes) for kernel in kernels)
-    everything = frozenset(kernel.node for kernel in kernels)
+    total = sum(aligned(kernel.parameters.n_bytes) for kernel in kernels if not kernel.shares)
+    everything = frozenset(kernel.owner for kernel in kernels)
     blocks = Blocks(search.target)
     for reserve in RESERVES if optimize == "latency" else (0.0,):
         room = capacity - int(reserve * min(total, capacity)) if optimize == "latency" else 0
@@ -137,16 +137,17 @@ def _compute_tasks(
     for i in order:
         limit = search.capacity_bytes // 8 if i in whole else search.capacity_bytes
         found = tilings(
-            kernels[i], search.target, limit, range(kernels[i].space[1]), streamed=kernels[i].node in streamed
+            kernels[i], search.target, limit, range(kernels[i].space[1]), streamed=kernels[i].owner in streamed
         )
         candidates.append(found if i in whole else found[:1])
     chosen = choose_tiles([kernels[i] for i in order], candidates)
-    channels = {i: tiling.channels for i, tiling in zip(order, chosen, strict=True)}
+    cut = {kernels[i].node: tiling.channels for i, tiling in zip(order, chosen, strict=True)}
+    channels = {i: cut[kernels[i].owner] for i in order}
     tasks: list[Compute] = []
     spans = []
     for step in steps:
         kernel = kernels[step.kernel]
-        part = tile_tasks(kernel, step.y, channels[step.kernel], blocks, streamed=kernel.node in streamed)
+        part = tile_tasks(kernel, step.y, channels[step.kernel], blocks, streamed=kernel.owner in streamed)
         spans.append(range(len(tasks), len(tasks) + len(part)))
         tasks += part
     return tasks, spans

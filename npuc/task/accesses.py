@@ -33,10 +33,10 @@ def _input_channels(kernel: Kernel, task: Compute) -> range:
 
 def _operand(plan: Plan, kernel: Kernel, operand: Operand, task: Compute, y: range, c: range) -> list[Interval]:
     if operand.storage == PARAMETERS:
-        if kernel.node in plan.streamed:
+        if kernel.owner in plan.streamed:
             return []
         start = kernel.parameters.operand_offset
-        name, offset = plan.locate(kernel.node, start, start + len(kernel.parameters.operand))
+        name, offset = plan.locate(kernel.owner, start, start + len(kernel.parameters.operand))
         return [(name, offset, offset + len(kernel.parameters.operand))]
     rows = y if kernel.spatial or operand.shape[1] == kernel.space[1] else range(operand.shape[1])
     if operand.row == 0:
@@ -47,13 +47,13 @@ def _operand(plan: Plan, kernel: Kernel, operand: Operand, task: Compute, y: ran
 
 def _parameters(plan: Plan, kernel: Kernel, task: Compute) -> list[Interval]:
     found: list[Interval] = []
-    if kernel.node in plan.streamed:
+    if kernel.owner in plan.streamed:
         return found
     if kernel.parameters.head_bytes:
-        name, offset = plan.locate(kernel.node, 0, kernel.parameters.head_bytes)
+        name, offset = plan.locate(kernel.owner, 0, kernel.parameters.head_bytes)
         found.append((name, offset, offset + kernel.parameters.head_bytes))
     if kernel.parameters.weights:
         start, stop = weight_bytes(kernel, task)
-        name, offset = plan.locate(kernel.node, start, stop)
+        name, offset = plan.locate(kernel.owner, start, stop)
         found.append((name, offset, offset + stop - start))
     return found

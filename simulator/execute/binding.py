@@ -95,6 +95,20 @@ class Binding:
             if not info.min <= tensor.zero_point <= info.max:
                 raise self.site.fault(f"{prefix} has zero point {tensor.zero_point}, allowed: {info.min} to {info.max}")
 
+    def require_integers(self, *prefixes: str) -> None:
+        """Fault unless these operands are int8, uint8 or int16, with a zero point of their own range."""
+        for prefix in prefixes:
+            if self.operand(prefix).dtype != np.int16:
+                self.require_8_bit(prefix)
+            elif not -32768 <= self.operand(prefix).zero_point <= 32767:
+                raise self.site.fault(f"{prefix} has zero point {self.operand(prefix).zero_point}, allowed: int16")
+
+    def require_int16(self, *prefixes: str) -> None:
+        """Fault unless these operands are int16."""
+        for prefix in prefixes:
+            if self.operand(prefix).dtype != np.int16:
+                raise self.site.fault(f"{prefix} has type {self.operand(prefix).dtype}, allowed: int16")
+
     def require_int8(self, *prefixes: str) -> None:
         """Fault unless these operands are int8."""
         self.require_8_bit(*prefixes)

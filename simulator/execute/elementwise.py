@@ -9,15 +9,19 @@ import numpy as np
 from isa import arithmetic
 from isa.arithmetic import Addition, IntArray
 from isa.fixed_point import Int64Array
+from isa.sigmoid import SIGMOID_INTEGER_BITS, sigmoid16, tanh16
 from simulator.execute.binding import Binder, Binding, Step
 from simulator.execute.constants import addition, clamp, rescale
 from simulator.operand import Region
+
+MAX_INTEGER_BITS = 15
+"""Of an int16 value with no fraction."""
 
 
 def _sum(arithmetic_sum: Callable[[IntArray, IntArray, Addition], Int64Array]) -> Binder:
     def bind(binding: Binding) -> Step:
         region = binding.region
-        binding.require_8_bit("ifm", "ifm2", "ofm")
+        binding.require_integers("ifm", "ifm2", "ofm")
         constants = addition(binding, binding.operand("ifm").zero_point)
         first, second = binding.reads("ifm", region), binding.reads("ifm2", region)
         output = binding.writes(region)
@@ -28,7 +32,7 @@ def _sum(arithmetic_sum: Callable[[IntArray, IntArray, Addition], Int64Array]) -
 
 def _mul(binding: Binding) -> Step:
     region = binding.region
-    binding.require_8_bit("ifm", "ifm2", "ofm")
+    binding.require_integers("ifm", "ifm2", "ofm")
     factor, (low, high) = rescale(binding, "out"), clamp(binding)
     zero_points = tuple(binding.operand(prefix).zero_point for prefix in ("ifm", "ifm2", "ofm"))
     first, second = binding.reads("ifm", region), binding.reads("ifm2", region)
@@ -47,6 +51,26 @@ def _table(binding: Binding) -> Step:
     table, source = binding.table(), binding.reads("ifm", region)
     output = binding.writes(region)
     return lambda: output.write(arithmetic.lookup(table, source.read()))
+
+
+def _sigmoid(binding: Binding) -> Step:
+    region = binding.region
+    binding.require_int16("ifm", "ofm")
+    if binding.descriptor["left_shift"] != SIGMOID_INTEGER_BITS:
+        raise binding.site.fault(f"left_shift is {binding.descriptor['left_shift']}, allowed: {SIGMOID_INTEGER_BITS}")
+    source = binding.reads("ifm", region)
+    output = binding.writes(region)
+    return lambda: output.write(sigmoid16(source.read().astype(np.int64)))
+
+
+def _tanh(binding: Binding) -> Step:
+    region, integer_bits = binding.region, binding.descriptor["left_shift"]
+    binding.require_int16("ifm", "ofm")
+    if integer_bits > MAX_INTEGER_BITS:
+        raise binding.site.fault(f"left_shift is {integer_bits}, limit {MAX_INTEGER_BITS}")
+    source = binding.reads("ifm", region)
+    output = binding.writes(region)
+    return lambda: output.write(tanh16(source.read().astype(np.int64), integer_bits))
 
 
 def _copy(binding: Binding) -> Step:
@@ -82,6 +106,8 @@ BINDERS: Mapping[str, Binder] = {
     "vec.sub": _sum(arithmetic.sub),
     "vec.mul": _mul,
     "vec.table": _table,
+    "vec.sigmoid": _sigmoid,
+    "vec.tanh": _tanh,
     "vec.resize": _resize,
     "vec.copy": _copy,
 }

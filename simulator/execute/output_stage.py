@@ -19,7 +19,7 @@ class OutputStage:
     def __init__(self, binding: Binding, region: Region) -> None:
         layer = binding.descriptor
         self._site, self._strict = binding.site, binding.strict
-        binding.require_8_bit("ofm")
+        binding.require_integers("ofm")
         self.dtype = binding.operand("ofm").dtype
         if layer["use_table"]:
             binding.require_int8("ofm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class Residual:
 @dataclass(frozen=True)
 class QConv(Op):
     """Convolution: x int8|uint8 [n,ic,h,w], weights int8 [oc,ic/groups,kh,kw], bias int32 [oc], with a residual also
-    other int8 [n,oc,oh,ow] -> y int8 [n,oc,oh,ow].
+    other int8 [n,oc,oh,ow] -> y int8 [n,oc,oh,ow], or int16 where there is neither table nor residual.
 
     Padding reads the input zero point. Output stage: accumulator + bias, times multipliers[oc] / 2^shifts[oc], plus
     zero point, clamp, table, residual. `weight_zero_point` is that of all weights; it is 0 except in models that come
@@ -54,6 +55,7 @@ class QConv(Op):
     table: tuple[int, ...] | None = None
     residual: Residual | None = None
     weight_zero_point: int = 0
+    dtype: Literal["int8", "int16"] = "int8"
 
     @property
     def is_depthwise(self) -> bool:
@@ -67,11 +69,13 @@ class QConv(Op):
         require_operand(x, "input", self.input_zero_point, ("int8", "uint8"))
         require_operand(weights, "weights", self.weight_zero_point)
         self._require_weights(x, weights, bias)
-        require_range(self.clamp)
+        require_range(self.clamp, self.dtype)
+        if self.dtype != "int8" and (self.table is not None or self.residual is not None):
+            raise ValueError(f"{self.dtype} output with a table or a residual")
         if self.table is not None:
             require_table(self.table)
         oh, ow = self.window.output_shape(*x.shape[2:])
-        y = TensorType("int8", (x.shape[0], weights.shape[0], oh, ow))
+        y = TensorType(self.dtype, (x.shape[0], weights.shape[0], oh, ow))
         if self.residual is not None:
             require_range(self.residual.mid_clamp)
             require_operand(inputs[3], "residual", self.residual.other_zero_point)
@@ -107,7 +111,7 @@ class QConv(Op):
         if self.residual is not None:
             zero_point, (low, high) = self.residual.mid_zero_point, self.residual.mid_clamp
         y: Array = arithmetic.requantize(acc, multipliers, shifts, zero_point, low, high, self.double_round)
-        y = y.astype(np.int8)
+        y = y.astype(self.dtype)
         if self.table is not None:
             y = arithmetic.lookup(np.asarray(self.table, np.int8), y)
         if self.residual is not None and other is not None:

@@ -17,7 +17,7 @@ from npuc.ops.op import Op
 
 @dataclass(frozen=True)
 class QAdd(Op):
-    """Rescaled sum of two int8 tensors of rank 4, or their difference with `subtract`."""
+    """Rescaled sum of two int8 or int16 tensors of rank 4, or their difference with `subtract`, as `dtype`."""
 
     left_shift: int
     first: Rescale
@@ -28,9 +28,10 @@ class QAdd(Op):
     output_zero_point: int
     clamp: Range
     subtract: bool = False
+    dtype: Literal["int8", "int16"] = "int8"
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
-        return _infer_pair(inputs, (self.first_zero_point, self.second_zero_point), self.clamp)
+        return _infer_pair(inputs, (self.first_zero_point, self.second_zero_point), self.clamp, self.dtype)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         constants = Addition(
@@ -38,28 +39,29 @@ class QAdd(Op):
             self.first_zero_point, self.second_zero_point, self.output_zero_point, *self.clamp,
         )  # fmt: skip
         combine = arithmetic.sub if self.subtract else arithmetic.add
-        return (combine(inputs[0], inputs[1], constants).astype(np.int8),)
+        return (combine(inputs[0], inputs[1], constants).astype(self.dtype),)
 
 
 @dataclass(frozen=True)
 class QMul(Op):
-    """Rescaled product of two int8 tensors of rank 4."""
+    """Rescaled product of two int8 or int16 tensors of rank 4, as `dtype`."""
 
     result: Rescale
     first_zero_point: int
     second_zero_point: int
     output_zero_point: int
     clamp: Range
+    dtype: Literal["int8", "int16"] = "int8"
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
-        return _infer_pair(inputs, (self.first_zero_point, self.second_zero_point), self.clamp)
+        return _infer_pair(inputs, (self.first_zero_point, self.second_zero_point), self.clamp, self.dtype)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         y = arithmetic.mul(
             inputs[0], inputs[1], self.first_zero_point, self.second_zero_point,
             self.result, self.output_zero_point, *self.clamp,
         )  # fmt: skip
-        return (y.astype(np.int8),)
+        return (y.astype(self.dtype),)
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,12 @@ class Lookup(Op):
         return (arithmetic.lookup(np.asarray(self.table, self.dtype), inputs[0]),)
 
 
-def _infer_pair(inputs: tuple[TensorType, ...], zero_points: tuple[int, int], clamp: Range) -> tuple[TensorType, ...]:
+def _infer_pair(
+    inputs: tuple[TensorType, ...], zero_points: tuple[int, int], clamp: Range, dtype: Literal["int8", "int16"]
+) -> tuple[TensorType, ...]:
     if len(inputs) != 2:
         raise ValueError(f"{len(inputs)} operands, need 2")
     for role, operand, zero_point in zip(("first operand", "second operand"), inputs, zero_points, strict=True):
-        require_operand(operand, role, zero_point)
-    require_range(clamp)
-    return (TensorType("int8", np.broadcast_shapes(inputs[0].shape, inputs[1].shape)),)
+        require_operand(operand, role, zero_point, ("int8", "int16"))
+    require_range(clamp, dtype)
+    return (TensorType(dtype, np.broadcast_shapes(inputs[0].shape, inputs[1].shape)),)
