@@ -20,7 +20,7 @@ from npuc.graph.types import Host
 from npuc.layout.assign import assign_layouts
 from npuc.legalize import legalize
 from npuc.lock import Lock, check_lock, make_lock
-from npuc.lower import Kernel, lower, store_states
+from npuc.lower import Kernel, check_supported, lower, store_states
 from npuc.passes import GRAPH_PASSES, INTEGER_PASSES, run_passes
 from npuc.passes.rule import Misses
 from npuc.schedule import storages_of
@@ -74,6 +74,7 @@ def compile_model(graph: Graph, table: QuantTable | None, options: Options) -> C
     integer = _seen(options, "quantize", quantized(graph, table))
     fused = run_passes(integer, INTEGER_PASSES, _listener(options))
     legal = _seen(options, "legalize", legalize(fused, target))
+    check_supported(legal, target)
     placed = _seen(options, "layout", assign_layouts(legal, target.architecture.channel_block))
     kernels = [*lower(placed, target), *store_states(placed, target)]
     reference = graph_to_bytes(integer)

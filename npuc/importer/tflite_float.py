@@ -9,12 +9,10 @@ from npuc.importer.tflite_builder import TfliteBuilder
 from npuc.importer.tflite_model import TfliteTensor
 from npuc.importer.tflite_site import Rule, Site, Unsupported
 from npuc.importer.tflite_storage import TO_INT8, quant_of
-from npuc.ops.elementwise import Div
 from npuc.ops.integer.elementwise import Lookup
-from npuc.ops.integer.floating import Dequantize, LogSoftmax, Quantize, ToFloat
+from npuc.ops.integer.floating import Dequantize, LogSoftmax, Quantize, Quotient, SquareRoot, ToFloat
 from npuc.ops.integer.table import rescale_table
 from npuc.ops.op import Op
-from npuc.ops.unary import Unary
 
 MAX_CHAIN = 16
 """Float operators on one value that a table looks back over."""
@@ -76,7 +74,7 @@ def _chain(builder: TfliteBuilder, value: str) -> tuple[str, list[Op]]:
     chain: list[Op] = []
     while len(chain) < MAX_CHAIN:
         node = builder.nodes.get(value)
-        if node is None or not isinstance(node.op, Unary | ToFloat | Dequantize):
+        if node is None or not isinstance(node.op, SquareRoot | ToFloat | Dequantize):
             break
         chain.insert(0, node.op)
         value = node.inputs[0]
@@ -105,7 +103,7 @@ def import_cast(site: Site) -> None:
 def import_sqrt(site: Site) -> None:
     """Of float32."""
     _require_float(site)
-    _emit(site, Unary("sqrt"))
+    _emit(site, SquareRoot())
 
 
 def import_log_softmax(site: Site) -> None:
@@ -119,7 +117,7 @@ def import_div(site: Site) -> None:
     _require_float(site)
     if site.option("FusedActivationFunction", 0) != 0:
         raise Unsupported("fused activation")
-    _emit(site, Div())
+    _emit(site, Quotient())
 
 
 def _require_float(site: Site) -> None:

@@ -183,8 +183,7 @@ def lowers(*kinds: type[Op]) -> Callable[[Rule], Rule]:
 
 
 def lower(graph: Graph, target: Target) -> list[Kernel]:
-    """Kernels of a placed graph in the order of its nodes; views and placements need none."""
-    _check_supported(graph, target)
+    """Kernels of a placed graph that is supported, in the order of its nodes; views and placements need none."""
     return share_parameters([kernel for node in graph.nodes for kernel in _lower_node(graph, node, target)])
 
 
@@ -206,7 +205,8 @@ def _lower_node(graph: Graph, node: Node, target: Target) -> list[Kernel]:
         raise DoesNotFit(f"{node.op.kind}: {error}", node=" ".join(node.sources) or node.name, stage="lower") from error
 
 
-def _check_supported(graph: Graph, target: Target) -> None:
+def check_supported(graph: Graph, target: Target) -> None:
+    """UnsupportedOp names every node that no unit of the target runs."""
     missing = [node for node in graph.nodes if type(node.op) not in RULES]
     if missing:
         text = "; ".join(f"{' '.join(node.sources) or node.name} ({node.op.kind})" for node in missing)

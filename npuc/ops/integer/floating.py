@@ -56,6 +56,33 @@ class ToFloat(Op):
 
 
 @dataclass(frozen=True)
+class SquareRoot(Op):
+    """Square root of float32, rounded to nearest."""
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        _require(inputs[0], "float32")
+        return (TensorType("float32", inputs[0].shape),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        with np.errstate(invalid="ignore"):
+            return (np.sqrt(inputs[0]),)
+
+
+@dataclass(frozen=True)
+class Quotient(Op):
+    """a / b of float32 with numpy broadcasting."""
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        for operand in inputs:
+            _require(operand, "float32")
+        return (TensorType("float32", np.broadcast_shapes(inputs[0].shape, inputs[1].shape)),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return (np.divide(*inputs),)
+
+
+@dataclass(frozen=True)
 class LogSoftmax(Op):
     """x - max - log(sum(exp(x - max))) along the last axis of a float32 tensor.
 
