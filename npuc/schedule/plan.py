@@ -173,7 +173,7 @@ def _place(search: Search, draft: Draft, largest_bytes: int) -> tuple[Problem, P
         except CapacityExceeded:
             if all(position == use.first for position, use in zip(positions, uses, strict=True)):
                 raise
-            room -= capacity // 32
+            room -= max(capacity // 32, 1)
     buffers = [Buffer(item.name, "activation", item.n_bytes, item.ring_rows) for item in draft.lives]
     buffers += [use.buffer for use in uses]
     placed = tuple(replace(buffer, address=placement.offsets[buffer.name]) for buffer in buffers)
