@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from isa.assembler import disassemble
-from isa.container import read_container
+from isa.container import descriptors_offset, read_container
 from tests.shared_data import ROOT
 from tests.verify.networks import compile_for, conv_add_softmax
 
@@ -17,7 +17,8 @@ HASH = "import hashlib; from tests.verify.networks import *; " + (
 
 def test_listing_of_a_small_network(golden: Callable[[str, str], None]) -> None:
     container = read_container(compile_for(conv_add_softmax()).program)
-    golden("disasm/conv_add_softmax.txt", disassemble(container.instructions, container.descriptors))
+    base = descriptors_offset(len(container.constants))
+    golden("disasm/conv_add_softmax.txt", disassemble(container.instructions, container.descriptors, base))
 
 
 def test_bytes_do_not_depend_on_the_process() -> None:
