@@ -1,0 +1,183 @@
+"""Steps of the MAC array: output blocks, and in each of them one chunk of input and weights after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from isa.descriptors import ElementType, Memory, split_address
+from isa.target import Target
+from tests.stepped.model_access import Operand, operand, pieces, plain, region_words, run_words, window
+from tests.stepped.model_plan import INPUT, RESIDUAL, SCALES, SECOND, STREAMS, TABLE
+from tests.stepped.model_unit import UnitRows, amount
+
+SCALE_BYTES, TABLE_BYTES = 10, 256
+
+Values = Mapping[str, int]
+
+
+class Block(NamedTuple):
+    """An output block: origin and size."""
+
+    y: int
+    x: int
+    c: int
+    height: int
+    width: int
+    channels: int
+
+
+class Chunk(NamedTuple):
+    """A step: input channels that come into the buffer (none: those of the step before stay), weights, outputs."""
+
+    start: int
+    stop: int
+    weight_bytes: int
+    elements: int
+
+
+def output_blocks(values: Values, layer: Values) -> Iterator[Block]:
+    """The blocks of an output region; channels run fastest."""
+    depth = 8 * layer["block_c"]
+    for y in range(0, values["height"], layer["block_h"]):
+        for x in range(0, values["width"], layer["block_w"]):
+            for c in range(0, values["channels"], depth):
+                size = (values["height"] - y, values["width"] - x, values["channels"] - c)
+                limit = (layer["block_h"], layer["block_w"], depth)
+                yield Block(values["y"] + y, values["x"] + x, values["c"] + c, *map(min, size, limit))
+
+
+@dataclass(frozen=True)
+class Mac:
+    """One MAC instruction."""
+
+    index: int
+    values: Values
+    layer: Values
+    target: Target
+    is_depthwise: bool
+
+    @cached_property
+    def input(self) -> tuple[Memory, Operand]:
+        return operand(self.layer, "ifm")
+
+    @cached_property
+    def taps(self) -> int:
+        return self.layer["kernel_h"] * self.layer["kernel_w"]
+
+    def chunks(self, block: Block) -> list[Chunk]:
+        """Convolution: each channel block of the input meets the weights of `cout_lanes` outputs after the other."""
+        pixels = block.height * block.width
+        c0 = self.input[1].c0
+        if self.is_depthwise:
+            cut = pieces(block.c, block.c + block.channels, c0)
+            return [Chunk(a, b, (b - a) * self.taps, (b - a) * pixels) for a, b in cut]
+        k, lanes = self.values["k"], self.target.architecture.cout_lanes
+        groups = [min(lanes, block.channels - g) for g in range(0, block.channels, lanes)]
+        inputs = pieces(k, k + self.values["k_channels"], c0)
+        return [
+            Chunk(a, b if g == 0 else a, (b - a) * n * self.taps, n * pixels if (a, b) == inputs[-1] else 0)
+            for a, b in inputs
+            for g, n in enumerate(groups)
+        ]
+
+    def cycles(self, block: Block) -> int:
+        """Datapath cycles of a block, as the timing page gives them."""
+        costs = self.target.costs
+        if self.is_depthwise:
+            groups = -(-block.channels // costs.depthwise_channels)
+            cycles = block.height * block.width * groups * -(-self.taps // costs.depthwise_taps)
+        else:
+            positions = -(-block.height // costs.mac_step_pixels_h) * -(-block.width // costs.mac_step_pixels_w)
+            cycles = positions * -(-block.channels // costs.mac_step_cout) * costs.mac_step_cycles * self.steps
+        return cycles * (2 if self.layer["ifm_type"] == ElementType.INT16 else 1)
+
+    @cached_property
+    def steps(self) -> int:
+        """Steps for one position: the best of the ways to fill the input lanes."""
+        k = self.values["k_channels"]
+        ways = []
+        for lanes, taps in self.target.costs.mac_step_taps:
+            ways.append(-(-self.taps // taps) * -(-k // lanes))
+            if taps == 1 and k < lanes:
+                ways.append(self.layer["kernel_h"] * -(-self.layer["kernel_w"] * k // lanes))
+        return min(ways)
+
+    def input_amount(self, block: Block, chunk: Chunk) -> int:
+        memory, tensor = self.input
+        rows = window(self.layer, "h", block.y, block.height)
+        pixels = window(self.layer, "w", block.x, block.width)
+        return amount(memory, region_words(tensor, self.values["n"], rows, pixels, chunk.start, chunk.stop))
+
+
+def add_mac(unit: UnitRows, mac: Mac) -> tuple[list[int], int]:
+    """All blocks of an instruction; the resources of its streams and of its output."""
+    layer = mac.layer
+    ofm_memory, ofm = operand(layer, "ofm")
+    bank = unit.next_bank()
+    for block in output_blocks(mac.values, layer):
+        first = (unit.jobs[INPUT].n, unit.jobs[SECOND].n)
+        step = unit.steps.n
+        _add_chunks(unit, mac, block)
+        behind = {"job_step": step, "job_after_input": min(first[0] + 1, unit.jobs[INPUT].n)}
+        if (block.y, block.x) == (mac.values["y"], mac.values["x"]):
+            _add_parameters(unit, mac, block, {**behind, "job_after_second": first[1] + 1, "job_after_block": bank})
+        rows, pixels = plain(block.y, block.height), plain(block.x, block.width)
+        if layer["use_residual"]:
+            memory, other = operand(layer, "ifm2")
+            words = region_words(other, mac.values["n"], rows, pixels, block.c, block.c + block.channels)
+            unit.job(RESIDUAL, mac.index, amount(memory, words), **behind, job_after_block=max(0, unit.blocks.n - 1))
+        words = region_words(ofm, mac.values["n"], rows, pixels, block.c, block.c + block.channels)
+        writes = amount(ofm_memory, words)
+        unit.written[unit.writes(ofm_memory)] += writes
+        unit.blocks.extend(
+            1,
+            block_elements=block.height * block.width * block.channels,
+            block_writes=writes,
+            block_instruction=mac.index,
+            **{f"block_jobs{stream}": unit.jobs[stream].n for stream in range(STREAMS)},
+        )
+    sources = (layer["ifm_base"], mac.values["weights"], layer["scales"], layer["table"], layer["ifm2_base"])
+    return [unit.reads(split_address(source)[0]) for source in sources], unit.writes(ofm_memory)
+
+
+def _add_chunks(unit: UnitRows, mac: Mac, block: Block) -> None:
+    """Steps of one block with their loads: a buffer half is free when the step before the last has used it."""
+    chunks = mac.chunks(block)
+    cycles = mac.cycles(block)
+    row_bytes = sum(chunk.weight_bytes for chunk in chunks) // block.channels
+    memory, weights = split_address(mac.values["weights"] + (block.c - mac.values["c"]) * row_bytes)
+    done_bytes = 0
+    for i, chunk in enumerate(chunks):
+        step = unit.steps.n
+        if chunk.stop > chunk.start:
+            after = unit.previous_use(INPUT, step)
+            unit.job(INPUT, mac.index, mac.input_amount(block, chunk), job_step=step, job_after_step=after)
+        done = run_words(weights, done_bytes) if done_bytes else 0
+        done_bytes += chunk.weight_bytes
+        words = run_words(weights, done_bytes) - done
+        after = unit.previous_use(SECOND, step)
+        unit.job(SECOND, mac.index, amount(memory, words, chunk.weight_bytes), job_step=step, job_after_step=after)
+        unit.steps.extend(
+            1,
+            step_instruction=mac.index,
+            step_cycles=cycles * (i + 1) // len(chunks) - cycles * i // len(chunks),
+            step_elements=chunk.elements,
+            step_block=unit.blocks.n,
+            step_input=unit.jobs[INPUT].n,
+            step_second=unit.jobs[SECOND].n,
+        )
+
+
+def _add_parameters(unit: UnitRows, mac: Mac, block: Block, behind: Values) -> None:
+    """Scales of the block's channels, and the table with the first: once an instruction, behind the first chunk."""
+    layer, before = mac.layer, SCALE_BYTES * (block.c - mac.values["c"])
+    memory, scales = split_address(layer["scales"] + SCALE_BYTES * mac.values["c"])
+    length = SCALE_BYTES * block.channels
+    words = run_words(scales, before + length) - (run_words(scales, before) if before else 0)
+    unit.job(SCALES, mac.index, amount(memory, words, length), **behind)
+    if layer["use_table"] and not before:
+        memory, table = split_address(layer["table"])
+        unit.job(TABLE, mac.index, amount(memory, run_words(table, TABLE_BYTES), TABLE_BYTES), **behind)

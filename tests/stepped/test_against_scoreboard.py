@@ -1,0 +1,63 @@
+"""`isa.timing` against the stepped model: random programs, and whole networks."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from isa.target_file import load_target
+from npuc.compiler import Options, compile_model, import_model
+from tests.shared_data import shared_file
+from tests.stepped.compare import Comparison, agreement, compare
+from tests.stepped.fuzz import STREAM_KINDS, WEIGHTS, random_program
+
+TARGETS = ("edge-256", "u55-like", "soc-1k")
+SEEDS = range(12)
+
+
+@cache
+def comparisons(name: str, kinds: tuple[str, ...]) -> tuple[Comparison, ...]:
+    target = load_target(name)
+    return tuple(compare(random_program(seed, target, kinds), target) for seed in SEEDS)
+
+
+def errors(name: str, kinds: tuple[str, ...]) -> NDArray[np.float64]:
+    return np.array([abs(comparison.error) for comparison in comparisons(name, kinds)])
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_copies_and_vector_work_are_within_2_percent(name: str) -> None:
+    assert np.quantile(errors(name, STREAM_KINDS), 0.95) <= 0.02
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_stall_cycles_have_the_same_class(name: str) -> None:
+    for kinds in (tuple(WEIGHTS), STREAM_KINDS):
+        assert agreement(comparisons(name, kinds)) >= 0.95
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_programs_with_ragged_blocks_are_within_the_measured_error(name: str) -> None:
+    """docs/timing-accuracy.md says why: the scoreboard takes the blocks of an instruction as a fluid."""
+    measured = errors(name, tuple(WEIGHTS))
+    assert np.median(measured) <= 0.01
+    assert measured.max() <= 0.15
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_neither_model_deadlocks(name: str) -> None:
+    for comparison in comparisons(name, tuple(WEIGHTS)):
+        assert comparison.scoreboard.deadlock is None
+        assert not comparison.stepped.is_deadlock
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("model", ["mlperf_ad", "micro_speech"])
+def test_networks_are_within_2_percent(model: str, name: str) -> None:
+    target = load_target(name)
+    graph = import_model(shared_file("models", "tflite", f"{model}.tflite"), {})
+    program = compile_model(graph, None, Options(target, sram_bytes=2 << 20)).program
+    comparison = compare(program, target)
+    assert abs(comparison.error) <= 0.02
+    assert agreement([comparison]) >= 0.95
