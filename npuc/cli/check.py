@@ -42,16 +42,35 @@ def reference_graph(container: Container) -> Graph:
     return graph_from_bytes(container.reference)
 
 
-def first_difference(
-    graph: Graph, sample: int, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
-) -> Difference | None:
-    """Compare the outputs of one inference with the graph's, both in stored type."""
-    from npuc.graph.graph import evaluate
+class Reference:
+    """The integer graph, evaluated call by call; its states pass from call to call as the program's do."""
 
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._states: dict[str, Array] = {}
+
+    def reset(self) -> None:
+        """Start again from the initial states."""
+        self._states = {}
+
+    def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs of the next call."""
+        from npuc.graph.graph import evaluate
+
+        results = evaluate(self.graph, {**inputs, **self._states}, [state.output for state in self.graph.states])
+        self._states = {state.input: results[state.output] for state in self.graph.states}
+        return {name: results[name] for name in self.graph.outputs}
+
+
+def first_difference(
+    reference: Reference, sample: int, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
+) -> Difference | None:
+    """Compare the outputs of the next inference with the graph's, both in stored type."""
+    graph = reference.graph
     given = {name: (graph.type_of(name).dtype, graph.type_of(name).shape) for name in graph.inputs}
     if given != {name: (array.dtype.name, array.shape) for name, array in inputs.items()}:
         raise UsageError("the reference graph has other inputs than the program", hint="compile the program again")
-    expected = evaluate(graph, inputs)
+    expected = reference(inputs)
     for name, got in outputs.items():
         want = expected.get(name)
         if want is None or want.shape != got.shape:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npuc.cli.check import Difference, first_difference, reference_graph
+from npuc.cli.check import Difference, Reference, first_difference, reference_graph
 from npuc.cli.console import print_json, progress
 from npuc.cli.debug_map import layer_names, read_map
 from npuc.cli.failure import CANNOT
@@ -99,17 +99,20 @@ def run_all(
     machine: Machine, arrays: Mapping[str, Array], graph: Graph | None, *, independent: bool = False
 ) -> Results:
     """Run every sample; compare with `graph` when it is given, up to the first difference."""
+    reference = Reference(graph) if graph is not None else None
     samples = list(stored_samples(machine, arrays))
-    results = Results(graph is not None)
+    results = Results(reference is not None)
     with progress("running") as advance:
         for index, sample in enumerate(samples):
             if independent:
                 machine.reset()
+                if reference is not None:
+                    reference.reset()
             stored = machine.run(sample)
             for name, array in stored.items():
                 results.outputs.setdefault(name, []).append(array)
-            if graph is not None and results.difference is None:
-                results.difference = first_difference(graph, index, sample, stored)
+            if reference is not None and results.difference is None:
+                results.difference = first_difference(reference, index, sample, stored)
             results.n_samples = index + 1
             advance(index + 1, len(samples))
     return results

@@ -11,10 +11,9 @@ from tests.tflite_models import IS_LONG, LARGE, SMALL, golden_outputs, load, sto
 
 SRAM_BYTES = 1 << 21
 
-QUICK = [name for name in SMALL if name not in ("mlperf_resnet8_large", "mnist_lstm", "dtln", "keras_lstm_mnist")]
+QUICK = [name for name in SMALL if name not in ("mlperf_resnet8_large", "keras_lstm_mnist")]
 
-NETWORKS = [*QUICK, *(("mlperf_resnet8_large", *(name for name in LARGE if name != "movenet_lightning")) if IS_LONG
-                      else ())]  # fmt: skip
+NETWORKS = [name for name in (*SMALL, *LARGE) if name != "movenet_lightning"] if IS_LONG else QUICK
 """Those that take long to compile are left to the long run (NPUC_LONG=1)."""
 
 
