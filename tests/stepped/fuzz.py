@@ -18,8 +18,10 @@ from tests.stepped.fuzz_layer import FLASH_BYTES, Draw, Values, random_layer
 QUEUES = (Queue.DMA_IN, Queue.DMA_OUT, Queue.MAC, Queue.VEC)
 
 WEIGHTS = {"dma.load": 4, "dma.load4": 2, "dma.store": 1, "dma.store4": 1, "dma.fill": 1, "mac.conv": 8,
-           "mac.depthwise": 4, "vec.add": 2, "vec.sub": 1, "vec.mul": 1, "vec.table": 1, "vec.sigmoid": 1, "vec.tanh": 1, "vec.maxpool": 2,
-           "vec.avgpool": 1, "vec.mean": 1, "vec.softmax": 1, "vec.resize": 1, "vec.copy": 2}  # fmt: skip
+           "mac.depthwise": 4, "vec.add": 2, "vec.sub": 1, "vec.mul": 1, "vec.table": 1, "vec.sigmoid": 1,
+           "vec.tanh": 1, "vec.maxpool": 2, "vec.avgpool": 1, "vec.mean": 1, "vec.softmax": 1, "vec.resize": 1,
+           "vec.copy": 2}  # fmt: skip
+"""How often each instruction is drawn."""
 
 CONSTANT_BYTES = FLASH_BYTES - CONSTANTS_OFFSET
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from isa.codec import DecodedProgram, decode_program
 from isa.descriptors import Memory, split_address
-from isa.errors import IsaError
 from isa.instructions import BY_OPCODE, Queue
 from isa.record import WORD_BYTES, decode_record
 from isa.target import Target
@@ -62,8 +61,6 @@ def _add_instruction(
         Memory.DRAM: board.dram_latency_cycles,
     }
     if mnemonic.startswith("mac."):
-        if values.get("coded_words"):
-            raise IsaError(f"instruction {i} has coded weights, which the stepped model does not know")
         mac = Mac(i, values, record, target, mnemonic == "mac.depthwise")
         wide["resource"][i], rows["write_resource"][i] = add_mac(unit, mac)
         sources = (split_address(value)[0] for value in (record["ifm_base"], values["weights"]))

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from isa.code_table import STATES, TABLE_UNIT_BYTES, code_table_offset
 from isa.descriptors import ElementType, Memory, split_address
 from isa.target import Target
-from tests.stepped.model_access import Operand, operand, pieces, plain, region_words, run_words, window
+from tests.stepped.model_access import WORD, Operand, operand, pieces, plain, region_words, run_words, window
 from tests.stepped.model_plan import INPUT, RESIDUAL, SCALES, SECOND, STREAMS, TABLE
 from tests.stepped.model_unit import UnitRows, amount
 
@@ -105,6 +106,23 @@ class Mac:
                 ways.append(self.layer["kernel_h"] * -(-self.layer["kernel_w"] * k // lanes))
         return min(ways)
 
+    @cached_property
+    def coded_bytes(self) -> int:
+        """Length of the stream of coded weights; 0: raw."""
+        return WORD * self.values.get("coded_words", 0)
+
+    def stored_bytes(self, raw_bytes: int) -> int:
+        """Bytes in memory of the first `raw_bytes` weights of the instruction."""
+        if not self.coded_bytes:
+            return raw_bytes
+        all_bytes = self.values["channels"] * self.taps * (1 if self.is_depthwise else self.values["k_channels"])
+        return -(-self.coded_bytes * raw_bytes // all_bytes)
+
+    def decoder_cycles(self, weights: int) -> int:
+        """Cycles in which the decoder delivers these weights."""
+        rate = self.target.costs.decoder_weights
+        return -(-weights * rate.denominator // rate.numerator) if self.coded_bytes else 0
+
     def input_amount(self, block: Block, chunk: Chunk) -> int:
         memory, tensor = self.input
         rows = window(self.layer, "h", block.y, block.height)
@@ -117,6 +135,8 @@ def add_mac(unit: UnitRows, mac: Mac) -> tuple[list[int], int]:
     layer = mac.layer
     ofm_memory, ofm = operand(layer, "ofm")
     bank = unit.next_bank()
+    if mac.coded_bytes:
+        _add_code_table(unit, mac)
     for block in output_blocks(mac.values, layer):
         first = (unit.jobs[INPUT].n, unit.jobs[SECOND].n)
         step = unit.steps.n
@@ -147,23 +167,24 @@ def _add_chunks(unit: UnitRows, mac: Mac, block: Block) -> None:
     """Steps of one block with their loads: a buffer half is free when the step before the last has used it."""
     chunks = mac.chunks(block)
     cycles = mac.cycles(block)
-    row_bytes = sum(chunk.weight_bytes for chunk in chunks) // block.channels
-    memory, weights = split_address(mac.values["weights"] + (block.c - mac.values["c"]) * row_bytes)
-    done_bytes = 0
+    memory, weights = split_address(mac.values["weights"])
+    done_bytes = (block.c - mac.values["c"]) * sum(chunk.weight_bytes for chunk in chunks) // block.channels
+    start = mac.stored_bytes(done_bytes)
     for i, chunk in enumerate(chunks):
         step = unit.steps.n
         if chunk.stop > chunk.start:
             after = unit.previous_use(INPUT, step)
             unit.job(INPUT, mac.index, mac.input_amount(block, chunk), job_step=step, job_after_step=after)
-        done = run_words(weights, done_bytes) if done_bytes else 0
+        first, end = mac.stored_bytes(done_bytes), mac.stored_bytes(done_bytes + chunk.weight_bytes)
         done_bytes += chunk.weight_bytes
-        words = run_words(weights, done_bytes) - done
+        words = run_words(weights + start, end - start) - (run_words(weights + start, first - start) if i else 0)
         after = unit.previous_use(SECOND, step)
-        unit.job(SECOND, mac.index, amount(memory, words, chunk.weight_bytes), job_step=step, job_after_step=after)
+        unit.job(SECOND, mac.index, amount(memory, words, end - first), job_step=step, job_after_step=after)
+        array = cycles * (i + 1) // len(chunks) - cycles * i // len(chunks)
         unit.steps.extend(
             1,
             step_instruction=mac.index,
-            step_cycles=cycles * (i + 1) // len(chunks) - cycles * i // len(chunks),
+            step_cycles=max(array, mac.decoder_cycles(chunk.weight_bytes)),
             step_elements=chunk.elements,
             step_block=unit.blocks.n,
             step_input=unit.jobs[INPUT].n,
@@ -181,3 +202,20 @@ def _add_parameters(unit: UnitRows, mac: Mac, block: Block, behind: Values) -> N
     if layer["use_table"] and not before:
         memory, table = split_address(layer["table"])
         unit.job(TABLE, mac.index, amount(memory, run_words(table, TABLE_BYTES), TABLE_BYTES), **behind)
+
+
+def _add_code_table(unit: UnitRows, mac: Mac) -> None:
+    """The code table comes before the weights; a step without loads or outputs stands for filling the decoder."""
+    layer = mac.layer
+    length = TABLE_UNIT_BYTES * layer["code_table"]
+    memory, table = split_address(layer["scales"] + code_table_offset(layer["ofm_channels"]))
+    step = unit.steps.n
+    unit.job(SECOND, mac.index, amount(memory, run_words(table, length), length), job_step=step)
+    unit.steps.extend(
+        1,
+        step_instruction=mac.index,
+        step_cycles=mac.decoder_cycles(STATES),
+        step_block=unit.blocks.n,
+        step_input=unit.jobs[INPUT].n,
+        step_second=unit.jobs[SECOND].n,
+    )
