@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -10,6 +11,7 @@ from typing import NoReturn
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run `npuc` with the arguments, those of the process by default; exits with the status of docs/cli.md."""
+    use_one_thread()
     from npuc.cli.app import app
 
     logging.basicConfig(format="warning: %(message)s", level=logging.WARNING)
@@ -20,3 +22,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
         sys.exit(report(error))
     sys.exit(0)
+
+
+def use_one_thread() -> None:
+    """Keep BLAS to one thread unless the user says otherwise: on a busy machine its threads wait by spinning.
+
+    It takes effect because nothing has imported numpy yet.
+    """
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")

@@ -96,3 +96,26 @@ def test_names_in_shapes_may_hold_colons_and_equal_signs() -> None:
 def test_other_shapes_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not NAME=D,D"):
         read_shapes([text])
+
+
+@pytest.mark.parametrize(("given", "threads"), [({}, "1"), ({"OMP_NUM_THREADS": "3"}, "3")], ids=["unset", "chosen"])
+def test_blas_gets_one_thread_unless_the_user_says_otherwise(given: dict[str, str], threads: str) -> None:
+    program = """
+import os, sys
+from npuc.cli import main
+assert "numpy" not in sys.modules
+try:
+    main(["--version"])
+except SystemExit:
+    print(os.environ["OPENBLAS_NUM_THREADS"], os.environ["OMP_NUM_THREADS"])
+"""
+    rest = {name: text for name, text in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, cwd=ROOT, env=rest | given, capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == f"1 {threads}"
+
+
+def test_the_package_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "npuc", "--version"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("npuc ")
