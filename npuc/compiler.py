@@ -57,25 +57,26 @@ class Compiled:
     schedule: str
 
 
-def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]], on_pass: OnPass | None = None) -> Graph:
     """Graph of a model file: float for ONNX, integer for TFLite; `shapes` bind symbolic dimensions by input name."""
     if path.suffix == ".tflite":
         from npuc.importer.tflite import import_tflite
 
-        return import_tflite(path.read_bytes(), path.stem)
+        return _seen(on_pass, "import", import_tflite(path.read_bytes(), path.stem))
     from npuc.importer.onnx import import_onnx
 
-    return run_passes(import_onnx(path, shapes), GRAPH_PASSES)
+    imported = _seen(on_pass, "import", import_onnx(path, shapes))
+    return run_passes(imported, GRAPH_PASSES, _listener(on_pass))
 
 
 def compile_model(graph: Graph, table: QuantTable | None, options: Options) -> Compiled:
     """Program of a float graph with its quantization table, or of an integer graph without one."""
     target = options.target
-    integer = _seen(options, "quantize", quantized(graph, table))
-    fused = run_passes(integer, INTEGER_PASSES, _listener(options))
-    legal = _seen(options, "legalize", legalize(fused, target))
+    integer = _seen(options.on_pass, "quantize", quantized(graph, table))
+    fused = run_passes(integer, INTEGER_PASSES, _listener(options.on_pass))
+    legal = _seen(options.on_pass, "legalize", legalize(fused, target))
     check_supported(legal, target)
-    placed = _seen(options, "layout", assign_layouts(legal, target.architecture.channel_block))
+    placed = _seen(options.on_pass, "layout", assign_layouts(legal, target.architecture.channel_block))
     kernels = [*lower(placed, target), *store_states(placed, target)]
     reference = graph_to_bytes(integer)
     text = _decide(placed, kernels, reference, options)
@@ -128,14 +129,14 @@ def _lock(schedule: str, reference: bytes, options: Options) -> Lock:
     return make_lock(schedule, reference, target_to_dict(options.target), chosen)
 
 
-def _listener(options: Options) -> Callable[[str, Graph, Misses], None]:
+def _listener(on_pass: OnPass | None) -> Callable[[str, Graph, Misses], None]:
     def listen(name: str, graph: Graph, misses: Misses) -> None:
-        _seen(options, name, graph)
+        _seen(on_pass, name, graph)
 
     return listen
 
 
-def _seen(options: Options, stage: str, graph: Graph) -> Graph:
-    if options.on_pass is not None:
-        options.on_pass(stage, graph)
+def _seen(on_pass: OnPass | None, stage: str, graph: Graph) -> Graph:
+    if on_pass is not None:
+        on_pass(stage, graph)
     return graph

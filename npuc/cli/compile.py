@@ -101,11 +101,11 @@ def compile_program(
     chosen = read_target(target)
     options = Options(chosen, read_bytes(sram), optimize.value, strip=strip)
     locked = find_lock(path, lock, no_lock=no_lock, update=update_lock or schedule is not None)
-    graph = import_model(model, read_shapes(shape))
+    dump = PassDump(dump_after, dump_dir)
+    graph = import_model(model, read_shapes(shape), dump)
     if export_onnx is not None:
         write_onnx(graph, export_onnx)
     table = quantization(model, graph, calibration, data, preprocess, observer)
-    dump = PassDump(dump_after, dump_dir)
     text = None if schedule is None else schedule.read_text(encoding="utf-8", errors="replace")
     compiled = compile_model(graph, table, replace(options, schedule=text, lock=locked.lock, on_pass=dump))
     dump.finish()

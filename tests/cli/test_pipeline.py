@@ -175,8 +175,12 @@ def test_dumps_and_exports(npuc: Npuc, tiny: Path, tmp_path: Path) -> None:
     compile_tiny = ("compile", tiny.name, "-t", "edge-256", "--data", "x.npy")
     assert npuc(*compile_tiny, "--dump-after", "all", "--dump-dir", "d", "--export-onnx", "e.onnx").status == 0
     names = [path.name for path in sorted((tmp_path / "d").iterdir())]
-    assert "01-quantize.txt" in names
-    assert "QConv" in (tmp_path / "d" / "01-quantize.txt").read_text()
+    assert names[:2] == ["01-import.txt", "02-eliminate_dead_code.txt"]
+    quantized = next(name for name in names if name.endswith("-quantize.txt"))
+    assert names.index(quantized) > 10
+    assert "QConv" in (tmp_path / "d" / quantized).read_text()
+    assert npuc(*compile_tiny, "--dump-after", "fold_batch_norm", "--dump-dir", "f").status == 0
+    assert [path.name.partition("-")[2] for path in (tmp_path / "f").iterdir()] == ["fold_batch_norm.txt"]
     assert (tmp_path / "e.onnx").stat().st_size > 400
     unknown = npuc(*compile_tiny, "--dump-after", "nonsense")
     assert unknown.status == 2
