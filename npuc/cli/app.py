@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from npuc.cli.accuracy import accuracy
+from npuc.cli.allocate import allocate
 from npuc.cli.calibrate import calibrate
 from npuc.cli.compile import compile_program
 from npuc.cli.demo import demo
@@ -23,7 +24,7 @@ Command = Callable[..., None]
 FIRST: dict[str, Command] = {"compile": compile_program, "calibrate": calibrate, "run": run, "profile": profile}
 MORE: dict[str, Command] = {
     "accuracy": accuracy, "inspect": inspect, "disasm": disasm, "asm": asm, "targets": targets, "ops": ops,
-    "demo": demo,
+    "allocate": allocate, "demo": demo,
 }  # fmt: skip
 
 app = typer.Typer(
