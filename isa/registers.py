@@ -44,7 +44,7 @@ class Fault(IntEnum):
     ADDRESS = 1
     PROGRAM = 2
     FINGERPRINT = 3
-    SRAM = 4
+    ACCESS = 4
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ REGISTERS = (
     Register("FINGERPRINT_LO", 0x08, "r", "fingerprint of architecture and limits, first 4 bytes"),
     Register("FINGERPRINT_HI", 0x0C, "r", "its last 4 bytes"),
     Register("STATUS", 0x10, "r", "BUSY: a program runs; DONE: the last one ended; FAULT: it ended with a fault"),
-    Register("CONTROL", 0x14, "w", "START: the doorbell, ignored while busy; RESET: stop, all registers as after power-on"),
+    Register("CONTROL", 0x14, "w", "START: the doorbell, ignored while busy; RESET: as after power-on"),
     Register("FAULT", 0x18, "r", "what the fault is"),
     Register("PROGRAM", 0x1C, "rw", "address of the program, a multiple of 64"),
     Register("SRAM_BASE", 0x20, "rw", "address of the program's arena, a multiple of 64"),

@@ -10,7 +10,7 @@ from isa.container import IoEntry
 from isa.state import StateEntry, decode_states
 from simulator.errors import SimulatorFault, Site, instruction_site
 from simulator.execute import BINDERS, Binding, Step, Workspace
-from simulator.memory import Array, Memories, Pattern
+from simulator.memory import Array, Bytes, Memories, Pattern
 from simulator.program import Program, check_order
 
 
@@ -22,6 +22,7 @@ class Machine:
     here, before anything runs. `strict` also
     makes an accumulator that leaves 32 bits a fault; without it, it wraps. `layers` names the layer of an instruction
     in messages. Memories keep their contents from run to run; states are set when the machine is made and by `reset`.
+    `sram` is memory that the machine shares with its owner, who then sets the states.
     """
 
     def __init__(
@@ -31,26 +32,32 @@ class Machine:
         *,
         strict: bool = False,
         layers: Mapping[int, str] | None = None,
+        sram: Bytes | None = None,
     ) -> None:
         check_order(program)
         board = program.target.board
         n_sram = board.sram_bytes if sram_bytes is None else sram_bytes
         self.program = program
-        self.memories = Memories(program.flash, n_sram, board.dram_bytes)
+        self.memories = Memories(program.flash, n_sram if sram is None else sram, board.dram_bytes)
         self.inputs = {entry.name: entry for entry in program.container.io if entry.direction == "in"}
         self.outputs = {entry.name: entry for entry in program.container.io if entry.direction == "out"}
         self._input_views = {name: self._io_view(entry) for name, entry in self.inputs.items()}
         self._states = [self._bind_state(entry) for entry in decode_states(program.container.state)]
         self._steps = self._bind(strict, layers or {})
         self._output_views = {name: self._io_view(entry) for name, entry in self.outputs.items()}
-        self._write_states()
+        if sram is None:
+            self._write_states()
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """One inference: arrays in stored type and source axis order, by name, to arrays of the same kind."""
         self.write_inputs(inputs)
+        self.execute()
+        return {name: view.copy() for name, view in self._output_views.items()}
+
+    def execute(self) -> None:
+        """All instructions, on what the memories hold."""
         for step in self._steps:
             step()
-        return {name: view.copy() for name, view in self._output_views.items()}
 
     def write_inputs(self, inputs: Mapping[str, Array]) -> None:
         """Put every input into memory; SimulatorFault for a missing or unknown name, a wrong type or shape."""

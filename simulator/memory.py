@@ -40,12 +40,15 @@ class Pattern(NamedTuple):
 
 
 class Memories:
-    """Flash (the container, read-only), sram and dram as uint8 arrays, with the bytes that bound writes reach."""
+    """Flash (the container, read-only), sram and dram as uint8 arrays, with the bytes that bound writes reach.
 
-    def __init__(self, flash: Bytes, sram_bytes: int, dram_bytes: int = 0) -> None:
+    `sram` is a number of bytes, or bytes that others use too.
+    """
+
+    def __init__(self, flash: Bytes, sram: int | Bytes, dram_bytes: int = 0) -> None:
         self.arrays = {
             Memory.FLASH: flash,
-            Memory.SRAM: np.zeros(sram_bytes, np.uint8),
+            Memory.SRAM: np.zeros(sram, np.uint8) if isinstance(sram, int) else sram,
             Memory.DRAM: np.zeros(dram_bytes, np.uint8),
         }
         self._written = {m: np.zeros(len(self.arrays[m]), np.bool_) for m in (Memory.SRAM, Memory.DRAM)}

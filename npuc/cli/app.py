@@ -12,6 +12,7 @@ from npuc.cli.allocate import allocate
 from npuc.cli.calibrate import calibrate
 from npuc.cli.compile import compile_program
 from npuc.cli.demo import demo
+from npuc.cli.firmware import app as firmware
 from npuc.cli.inspect import inspect
 from npuc.cli.listing import asm, disasm
 from npuc.cli.ops import ops
@@ -55,5 +56,6 @@ def root(
 
 for name, command in FIRST.items():
     app.command(name, rich_help_panel="Commands")(command)
+app.add_typer(firmware, name="firmware", rich_help_panel="Commands")
 for name, command in MORE.items():
     app.command(name, rich_help_panel="More")(command)

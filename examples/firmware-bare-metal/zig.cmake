@@ -1,0 +1,15 @@
+# The compiler of the Python package ziglang; name its interpreter with -DPython3_EXECUTABLE=... if it is not python3.
+set(CMAKE_SYSTEM_NAME Generic)
+set(CMAKE_SYSTEM_PROCESSOR arm)
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES Python3_EXECUTABLE)
+if(NOT Python3_EXECUTABLE)
+  set(Python3_EXECUTABLE python3)
+endif()
+find_program(NPUC_PYTHON ${Python3_EXECUTABLE} REQUIRED)
+set(CMAKE_C_COMPILER ${NPUC_PYTHON} -m ziglang cc)
+set(CMAKE_C_ARCHIVE_CREATE "${NPUC_PYTHON} -m ziglang ar qc <TARGET> <OBJECTS>")
+set(CMAKE_C_ARCHIVE_FINISH "${NPUC_PYTHON} -m ziglang ranlib <TARGET>")
+set(CMAKE_C_FLAGS_INIT "-target thumb-freestanding-eabi -mcpu=cortex_m33 -ffreestanding -ffunction-sections \
+-fdata-sections -g0 -fno-unwind-tables -fno-sanitize=undefined")
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-nostdlib -static -Wl,-z,max-page-size=16")

@@ -1,0 +1,164 @@
+"""The folder of `npuc firmware`: C files of models, runtime, fragments for linker and make; all of it or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isa.codec import decode_program
+from isa.container import Container, read_container, write_container
+from isa.descriptors import Memory, split_address
+from isa.header import c_header
+from isa.instructions import Queue
+from isa.registers import registers_header
+from npuc.errors import NpucError, UsageError
+from npuc.firmware.model_source import (
+    Layer,
+    Model,
+    header_text,
+    identifier,
+    linker_text,
+    makefile_text,
+    program_text,
+    source_text,
+)
+
+STAGE = "firmware"
+RUNTIME = Path(__file__).parent / "runtime"
+CMAKE = Path(__file__).parent / "cmake"
+MANIFEST = "npuc.json"
+"""Marks a folder of ours, which may be replaced."""
+
+_ENDS = (Queue.DMA_OUT, Queue.MAC, Queue.VEC)
+"""Queues whose instructions end a layer."""
+
+
+class FirmwareError(NpucError):
+    """The program cannot go into firmware, or the folder cannot be written."""
+
+
+def make_model(data: bytes, name: str, layer_of: Mapping[int, str]) -> Model:
+    """Model of a program file, without its reference graph; `layer_of` names the layer of instructions.
+
+    IsaError: the bytes are no program. FirmwareError: it needs what the driver does not do.
+    """
+    container = replace(read_container(data), reference=b"")
+    if container.arm_calls:
+        raise FirmwareError("the program calls the Arm core, which the driver does not do yet", stage=STAGE,
+                            hint="compile the model with all nodes on the NPU")  # fmt: skip
+    reaches = [_reach(entry.name, entry.address, entry.n_bytes) for entry in container.io]
+    peak = container.metadata.get("sram_peak_bytes")
+    if not isinstance(peak, int) or not 0 < peak < 1 << 30:
+        raise FirmwareError("the program does not say how much sram it needs", stage=STAGE, hint="compile it again")
+    stored = write_container(container)
+    return Model(identifier(name), container, stored, max(peak, *reaches, 1), layer_ends(container, layer_of))
+
+
+def _reach(name: str, address: int, n_bytes: int) -> int:
+    """Bytes of sram up to the end of a tensor."""
+    memory, offset = split_address(address)
+    if memory is not Memory.SRAM:
+        raise FirmwareError(f"{name} lies in {memory.name.lower()}, which the driver does not serve", stage=STAGE,
+                            hint="compile for a target without dram")  # fmt: skip
+    return offset + n_bytes
+
+
+def layer_ends(container: Container, layer_of: Mapping[int, str]) -> tuple[Layer, ...]:
+    """Layers in the order of their last instruction."""
+    queues = decode_program(container.instructions).queue
+    last: dict[str, int] = {}
+    for index in np.flatnonzero(np.isin(queues, _ENDS)).tolist():
+        if index in layer_of:
+            last[layer_of[index]] = index
+    ends = sorted((index, name) for name, index in last.items())
+    return tuple(
+        Layer(name, int(queues[index]), int(np.count_nonzero(queues[: index + 1] == queues[index])) % (1 << 16))
+        for index, name in ends
+    )
+
+
+def bundle_files(models: Sequence[Model]) -> dict[str, bytes]:
+    """Contents of the folder by name; the same models give the same bytes."""
+    names = [model.name for model in models]
+    files = {path.name: path.read_text(encoding="utf-8") for path in sorted(RUNTIME.iterdir())}
+    runtime = [name for name in files if name.endswith(".c") and name != "npuc_float.c"]
+    files |= {"npuc_isa.h": c_header(), "npuc_registers.h": registers_header()}
+    for model in models:
+        made = {
+            f"{model.name}.h": header_text(model),
+            f"{model.name}.c": source_text(model),
+            f"{model.name}_program.c": program_text(model),
+            f"{model.name}.json": _json(model_record(model)),
+        }
+        if made.keys() & {*files, MANIFEST}:
+            raise UsageError(f"the name {model.name} is taken by another file", hint="choose one with --name")
+        files |= made
+    files["npuc.ld"] = linker_text(models)
+    files["npuc.mk"] = makefile_text(models, runtime)
+    files[MANIFEST] = _json({"schema": "npuc.firmware/1", "models": names, "files": sorted([*files, MANIFEST])})
+    return {name: text.encode() for name, text in files.items()}
+
+
+def model_record(model: Model) -> dict[str, Any]:
+    """What a build system may want to know of a model."""
+    return {
+        "schema": "npuc.model/1",
+        "name": model.name,
+        "target": model.container.target_name,
+        "fingerprint": model.container.fingerprint,
+        "program_bytes": len(model.data),
+        "program_sha256": hashlib.sha256(model.data).hexdigest(),
+        "arena_bytes": model.arena_bytes,
+        "tensors": [{**asdict(entry), "c_name": f"{model.name}_{name}", "shape": list(entry.shape),
+                     "offset": split_address(entry.address)[1]} for name, entry in model.tensors()],
+        "layers": [asdict(layer) for layer in model.layers],
+    }  # fmt: skip
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Put the files into `folder`, which may be missing, empty or an older one of ours; nothing else is overwritten.
+
+    They are written beside it and renamed; FirmwareError leaves what was there.
+    """
+    if folder.exists() and not (folder / MANIFEST).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FirmwareError(f"{folder} is there and was not written by npuc firmware", stage=STAGE,
+                            hint="choose a new folder")  # fmt: skip
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as name:
+            made = Path(name) / "made"
+            made.mkdir()
+            for file, content in files.items():
+                (made / file).write_bytes(content)
+            _swap(made, folder, Path(name) / "old")
+    except OSError as error:
+        raise FirmwareError(f"{folder}: cannot write: {(error.strerror or str(error)).lower()}", stage=STAGE,
+                            hint="choose another folder") from error  # fmt: skip
+
+
+def _swap(made: Path, folder: Path, old: Path) -> None:
+    if folder.exists():
+        folder.rename(old)
+    try:
+        made.rename(folder)
+    except OSError:
+        if old.exists():
+            old.rename(folder)
+        raise
+    with contextlib.suppress(OSError):
+        shutil.rmtree(old) if old.is_dir() else None
+    os.utime(folder)
