@@ -10,15 +10,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from isa.descriptors import SCALE, ElementType, tensor_fields
+from isa.record import WORD_BYTES
 from npuc.verify.binary import Decoded
 from npuc.verify.byteset import Lattice, lattice, visits_each_byte_once
 
 BYTES_EACH = {ElementType.INT8: 1, ElementType.UINT8: 1, ElementType.INT16: 2, ElementType.INT32: 4}
 TABLE_BYTES = 256
+TABLE_UNIT = 16
+"""Bytes of a unit of the code table, and what its distance from the scales is a multiple of."""
 
 WINDOWED = {"mac.conv", "mac.depthwise", "vec.maxpool", "vec.avgpool"}
 TWO_INPUTS = {"vec.add", "vec.sub", "vec.mul"}
-SAME_PLACE = {*TWO_INPUTS, "vec.table", "vec.softmax", "vec.copy"}
+SAME_PLACE = {*TWO_INPUTS, "vec.table", "vec.sigmoid", "vec.tanh", "vec.softmax", "vec.copy"}
+WHOLE_INPUT, REPEATED = "vec.mean", "vec.resize"
 """Input element = output element of the same place (softmax: all channels of the same pixel)."""
 
 _TENSOR_FIELDS = tuple(field.name.removeprefix("any_") for field in tensor_fields("any", "tensor"))
@@ -52,6 +56,10 @@ class _Box:
     height: int
     width: int
     channels: int
+
+
+KNOWN = {*WINDOWED, *SAME_PLACE, WHOLE_INPUT, REPEATED}
+"""Instructions whose accesses are said here; one that is not must not pass unseen."""
 
 
 def accesses(decoded: Decoded) -> tuple[Access, ...]:
@@ -92,13 +100,26 @@ def _layer_accesses(decoded: Decoded) -> Iterator[Access]:
     if mnemonic in TWO_INPUTS or (mnemonic.startswith("mac.") and layer["use_residual"]):
         yield _tensor(layer, "ifm2", region)
     if mnemonic.startswith("mac."):
-        products = layer["kernel_h"] * layer["kernel_w"] * decoded.values["k_channels"]
-        yield _flat("weights", decoded.values["weights"], [(products * region.channels, 1)])
-        scales = layer["scales"] + SCALE.length_bytes * region.c
-        yield _flat("scales", scales, [(SCALE.length_bytes * region.channels, 1)])
+        yield from _parameters(decoded, region)
     if mnemonic == "vec.table" or (mnemonic.startswith("mac.") and layer["use_table"]):
         yield _flat("table", layer["table"], [(TABLE_BYTES, 1)])
     yield _tensor(layer, "ofm", region)
+
+
+def _parameters(decoded: Decoded, region: _Box) -> Iterator[Access]:
+    """Weights, raw or coded, with their code table, and scales of a MAC instruction."""
+    values, layer = decoded.values, decoded.layer
+    n_bytes = layer["kernel_h"] * layer["kernel_w"] * values["k_channels"] * region.channels
+    if values["coded_words"]:
+        n_bytes = values["coded_words"] * WORD_BYTES
+        table = layer["scales"] + -(-SCALE.length_bytes * layer["ofm_channels"] // TABLE_UNIT) * TABLE_UNIT
+        units = layer["code_table"]
+        yield replace(
+            _flat("code table", table, [(max(units, 1) * TABLE_UNIT, 1)]), problem="" if units else "has no length"
+        )
+    yield _flat("weights", values["weights"], [(n_bytes, 1)])
+    scales = layer["scales"] + SCALE.length_bytes * region.c
+    yield _flat("scales", scales, [(SCALE.length_bytes * region.channels, 1)])
 
 
 def _input_box(decoded: Decoded, region: _Box) -> _Box | None:
@@ -106,9 +127,9 @@ def _input_box(decoded: Decoded, region: _Box) -> _Box | None:
     mnemonic, layer = decoded.spec.mnemonic, decoded.layer
     if mnemonic in SAME_PLACE:
         return region
-    if mnemonic == "vec.mean":
+    if mnemonic == WHOLE_INPUT:
         return replace(region, y=0, x=0, height=layer["ifm_height"], width=layer["ifm_width"])
-    if mnemonic == "vec.resize":
+    if mnemonic == REPEATED:
         top, left = region.y // layer["stride_h"], region.x // layer["stride_w"]
         bottom = (region.y + region.height - 1) // layer["stride_h"]
         right = (region.x + region.width - 1) // layer["stride_w"]

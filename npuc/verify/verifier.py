@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from isa.container import IoEntry
 from isa.descriptors import Memory
 from isa.instructions import Queue
-from npuc.verify.access import Access, accesses
+from npuc.verify.access import KNOWN, Access, accesses
 from npuc.verify.binary import Binary, read_binary
 from npuc.verify.bounds import capacities, check_instruction, declared_peak, too_large
 from npuc.verify.byteset import common
 from npuc.verify.order import Ordering, establish, may_wrap
 from npuc.verify.race import RaceSearch
 from npuc.verify.verdict import Finding, Names, Verdict
-from npuc.verify.written import WrittenBytes, io_bytes
+from npuc.verify.written import Resident, WrittenBytes, resident
 
 
 def verify_program(
@@ -45,8 +44,11 @@ def verify_program(
 
 def _structure(binary: Binary) -> Iterator[Finding]:
     """What the verifier cannot follow, and a program that does not end where it ends."""
-    if binary.container.arm_calls or binary.container.state:
-        yield Finding("unsupported", "program has Arm calls or state, which are not verified yet")
+    if binary.container.arm_calls:
+        yield Finding("unsupported", "program has Arm calls, which are not verified yet")
+    for item in binary.code:
+        if item.queue in (Queue.MAC, Queue.VEC) and item.layer and item.spec.mnemonic not in KNOWN:
+            yield Finding("unsupported", f"{item.spec.mnemonic} is not verified yet", (item.index,))
     ends = [item.index for item in binary.code if item.spec.mnemonic == "end"]
     if ends != [len(binary.code) - 1]:
         yield Finding("unsupported", f"program has {len(ends)} end, allowed: one, at its end", tuple(ends))
@@ -56,23 +58,24 @@ def _places(
     binary: Binary, operands: list[tuple[Access, ...]], names: Names, sram_bytes: int | None
 ) -> Iterator[Finding]:
     sizes = capacities(binary, sram_bytes)
-    for item in binary.code:
-        yield from check_instruction(item, operands[item.index], sizes, binary.target, names)
-        if too_large(operands[item.index]):
-            yield Finding("range", f"{names.instruction(item.index)} visits more bytes than a memory has")
-    for entry in binary.container.io:
-        memory = Memory(entry.address >> 30)
-        if (entry.address & ((1 << 30) - 1)) + entry.n_bytes > sizes[memory]:
-            yield Finding("range", f"{entry.direction}put {entry.name} ends outside {memory.name.lower()}")
-    yield from _shared_inputs([entry for entry in binary.container.io if entry.direction == "in"])
+    for decoded in binary.code:
+        yield from check_instruction(decoded, operands[decoded.index], sizes, binary.target, names)
+        if too_large(operands[decoded.index]):
+            yield Finding("range", f"{names.instruction(decoded.index)} visits more bytes than a memory has")
+    residents = resident(binary.container)
+    for item in residents:
+        memory = Memory(item.bytes.start >> 30)
+        if item.bytes.stop - (memory << 30) > sizes[memory]:
+            yield Finding("range", f"{item.name} ends outside {memory.name.lower()}")
+    yield from _shared([item for item in residents if not item.is_output])
 
 
-def _shared_inputs(entries: list[IoEntry]) -> Iterator[Finding]:
-    """Inputs that overwrite each other; outputs may be views of one tensor."""
-    for i, first in enumerate(entries):
-        for second in entries[:i]:
-            if common(io_bytes(first), io_bytes(second)):
-                yield Finding("overlap", f"inputs {first.name} and {second.name} share bytes")
+def _shared(residents: list[Resident]) -> Iterator[Finding]:
+    """Inputs and states that overwrite each other; outputs may be views of one tensor."""
+    for i, first in enumerate(residents):
+        for second in residents[:i]:
+            if common(first.bytes, second.bytes):
+                yield Finding("overlap", f"{first.name} and {second.name} share bytes")
 
 
 def _progress(binary: Binary, ordering: Ordering, names: Names) -> Iterator[Finding]:
@@ -89,16 +92,13 @@ def _contents(
     binary: Binary, operands: list[tuple[Access, ...]], ordering: Ordering, names: Names
 ) -> Iterator[Finding]:
     """Reads of unwritten bytes, in one legal order; free of races, every legal order reads the same."""
-    entries = binary.container.io
-    parts = [part for row in operands for access in row for part in access.parts]
-    written = WrittenBytes(
-        [entry for entry in entries if entry.direction == "in"], parts + [io_bytes(entry) for entry in entries]
-    )
+    residents = resident(binary.container)
+    written = WrittenBytes(residents, operands)
     for index in ordering.order:
         yield from written.step(index, operands[index], names)
-    for entry in entries:
-        if entry.direction == "out":
-            yield from written.output(entry)
+    for item in residents:
+        if item.is_output:
+            yield from written.output(item)
 
 
 def _proofs(

@@ -1,28 +1,41 @@
-"""No instruction and no output reads a byte that nothing has written before; inputs are written before the start."""
+"""No instruction and no output reads a byte that nothing has written; inputs and states are there before the start."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from isa.container import IoEntry
+from isa.container import Container
+from isa.state import decode_states
 from npuc.verify.access import Access
 from npuc.verify.byteset import Flags, Lattice, lattice
 from npuc.verify.race import is_flash
 from npuc.verify.verdict import Finding, Names, interval
 
 
+class Resident(NamedTuple):
+    """Bytes that the host knows; all but outputs have contents before the first instruction."""
+
+    name: str
+    bytes: Lattice
+    is_output: bool
+
+
 class WrittenBytes:
     """Which bytes of sram and dram are written, instruction by instruction in an order in which they may run."""
 
-    def __init__(self, inputs: Sequence[IoEntry], parts: Sequence[Lattice]) -> None:
+    def __init__(self, residents: Sequence[Resident], operands: Sequence[tuple[Access, ...]]) -> None:
+        parts = [part for row in operands for access in row for part in access.parts]
+        parts += [resident.bytes for resident in residents]
         self._flags: dict[int, Flags] = {}
         for memory in (1, 2):
             stop = max((part.stop for part in parts if part.start >> 30 == memory), default=memory << 30)
             self._flags[memory] = np.zeros(stop - (memory << 30), np.bool_)
-        for entry in inputs:
-            self._view(io_bytes(entry))[...] = True
+        for resident in residents:
+            if not resident.is_output:
+                self._view(resident.bytes)[...] = True
 
     def step(self, index: int, operands: tuple[Access, ...], names: Names) -> Iterator[Finding]:
         """A finding for every read of unwritten bytes; then the instruction's own writes count."""
@@ -34,10 +47,10 @@ class WrittenBytes:
                     message = f"{names.instruction(index)} reads {interval(missing)}, which nothing has written"
                     yield Finding("uninitialized", message, (index,), missing)
 
-    def output(self, entry: IoEntry) -> Iterator[Finding]:
+    def output(self, resident: Resident) -> Iterator[Finding]:
         """A finding when not all bytes of an output are written."""
-        if missing := self._missing(io_bytes(entry)):
-            yield Finding("output", f"output {entry.name}: nothing writes {interval(missing)}", (), missing)
+        if missing := self._missing(resident.bytes):
+            yield Finding("output", f"{resident.name}: nothing writes {interval(missing)}", (), missing)
 
     def _view(self, part: Lattice) -> Flags:
         memory = part.start >> 30
@@ -54,6 +67,15 @@ class WrittenBytes:
         return range(first, first + (int(np.argmax(flags)) if flags.any() else len(flags)))
 
 
-def io_bytes(entry: IoEntry) -> Lattice:
-    """The bytes of an input or output."""
-    return lattice(entry.address, [(entry.n_bytes, 1)])
+def resident(container: Container) -> list[Resident]:
+    """Inputs, outputs and states of a program."""
+    entries = [
+        Resident(f"{entry.direction}put {entry.name}", _run(entry.address, entry.n_bytes), entry.direction == "out")
+        for entry in container.io
+    ]
+    states = decode_states(container.state)
+    return entries + [Resident(f"state {i}", _run(s.address, len(s.initial)), False) for i, s in enumerate(states)]
+
+
+def _run(start: int, n_bytes: int) -> Lattice:
+    return lattice(start, [(n_bytes, 1)])

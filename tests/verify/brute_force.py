@@ -63,6 +63,10 @@ def _constants(instruction: Instruction, layer: Mapping[str, int]) -> Iterator[i
     v, name = instruction.values, instruction.mnemonic
     if name.startswith("mac."):
         n_weights = layer["kernel_h"] * layer["kernel_w"] * v["k_channels"] * v["channels"]
+        if v["coded_words"]:
+            n_weights = 8 * v["coded_words"]
+            table = layer["scales"] + (10 * layer["ofm_channels"] + 15) // 16 * 16
+            yield from range(table, table + 16 * layer["code_table"])
         yield from range(v["weights"], v["weights"] + n_weights)
         yield from range(layer["scales"] + 10 * v["c"], layer["scales"] + 10 * (v["c"] + v["channels"]))
     if name == "vec.table" or (name.startswith("mac.") and layer["use_table"]):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from isa.errors import IsaError
+from isa.state import StateEntry, encode_states
 from npuc.verify import Verdict, verify_program
 from tests.simulator.assemble import SRAM_BYTES, WHOLE_SRAM, Assembly, io_entry, sram
 from tests.verify.networks import compile_for, conv_add_softmax
@@ -280,3 +281,23 @@ def test_bytes_that_are_no_program_are_refused() -> None:
     program = Program()
     with pytest.raises(IsaError, match="unknown target"):
         verify_program(program.container(WHOLE_SRAM, target_name="other"))
+
+
+def test_states_are_there_before_the_start_and_share_no_byte_with_inputs() -> None:
+    program = Program()
+    program.table(layer(0, 0x1000))
+    for place, kinds in ((0x80, []), (0x7F, ["overlap"]), (0x81, ["uninitialized"])):
+        io = (io_entry("x", "in", "int8", (0x80,), 0), io_entry("table", "in", "int8", (256,), 0x8000))
+        states = encode_states([StateEntry(sram(place), bytes(0x80))])
+        verdict = verify_program(program.container(io, state=states))
+        assert [finding.kind for finding in verdict.findings] == kinds
+
+
+def test_coded_weights_are_read_as_their_words_and_the_code_table() -> None:
+    record = layer(0, 0x1000, scales=sram(0x4000), code_table=2)
+    for target, raced_with in ((0x5007, True), (0x5008, False), (0x40A0, True), (0x40C0, False)):
+        program = Program()
+        conv = {"k": 0, "k_channels": 16, "weights": sram(0x5000), "coded_words": 1}
+        program.add("mac.conv", {**region(), **conv}, record)
+        program.load(target)
+        assert bool(raced(program.verdict())) == raced_with
