@@ -143,6 +143,9 @@ INSTRUCTIONS = (
     _vec("vec.mean", 0x3A, "Rescaled mean over all rows and pixels of the input (TensorFlow Lite Micro's MEAN)."),
     _vec("vec.softmax", 0x3C, "Softmax over the channels of each pixel (TensorFlow Lite Micro's SOFTMAX)."),
     _vec("vec.resize", 0x3D, "Repeat each pixel stride_h x stride_w times."),
+    _vec("vec.bilinear", 0x3F,
+         "Bilinear interpolation: row y reads input row y * multiplier_1 + mid_low, pixel x input pixel "
+         "x * multiplier_2 + mid_high, both in 1/1024 (TensorFlow Lite's RESIZE_BILINEAR)."),
     _vec("vec.copy", 0x3E, "Copy between two access patterns (layout conversion)."),
 )  # fmt: skip
 

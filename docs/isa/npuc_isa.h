@@ -60,6 +60,7 @@
 #define NPUC_OP_VEC_MEAN 0x3au
 #define NPUC_OP_VEC_SOFTMAX 0x3cu
 #define NPUC_OP_VEC_RESIZE 0x3du
+#define NPUC_OP_VEC_BILINEAR 0x3fu
 #define NPUC_OP_VEC_COPY 0x3eu
 #define NPUC_LENGTH_END 0x8u
 #define NPUC_LENGTH_DESC_LOAD 0x10u
@@ -85,6 +86,7 @@
 #define NPUC_LENGTH_VEC_MEAN 0x18u
 #define NPUC_LENGTH_VEC_SOFTMAX 0x18u
 #define NPUC_LENGTH_VEC_RESIZE 0x18u
+#define NPUC_LENGTH_VEC_BILINEAR 0x18u
 #define NPUC_LENGTH_VEC_COPY 0x18u
 
 /* container_header: The first bytes of a program. */
@@ -1332,6 +1334,41 @@
 #define NPUC_VEC_RESIZE_CHANNELS_BITS 16u
 #define NPUC_VEC_RESIZE_CHANNELS_BIAS 1
 #define NPUC_VEC_RESIZE_CHANNELS_SIGNED 0
+
+/* vec.bilinear: Bilinear interpolation: row y reads input row y * multiplier_1 + mid_low, pixel x input pixel x * multiplier_2 + mid_high, both in 1/1024 (TensorFlow Lite's RESIZE_BILINEAR). */
+#define NPUC_VEC_BILINEAR_BYTES 24u
+#define NPUC_VEC_BILINEAR_SLOT_BIT 64u  /* descriptor */
+#define NPUC_VEC_BILINEAR_SLOT_BITS 5u
+#define NPUC_VEC_BILINEAR_SLOT_BIAS 0
+#define NPUC_VEC_BILINEAR_SLOT_SIGNED 0
+#define NPUC_VEC_BILINEAR_N_BIT 69u  /* batch entry */
+#define NPUC_VEC_BILINEAR_N_BITS 11u
+#define NPUC_VEC_BILINEAR_N_BIAS 0
+#define NPUC_VEC_BILINEAR_N_SIGNED 0
+#define NPUC_VEC_BILINEAR_Y_BIT 80u  /* first output row */
+#define NPUC_VEC_BILINEAR_Y_BITS 16u
+#define NPUC_VEC_BILINEAR_Y_BIAS 0
+#define NPUC_VEC_BILINEAR_Y_SIGNED 0
+#define NPUC_VEC_BILINEAR_X_BIT 96u  /* first output pixel of a row */
+#define NPUC_VEC_BILINEAR_X_BITS 16u
+#define NPUC_VEC_BILINEAR_X_BIAS 0
+#define NPUC_VEC_BILINEAR_X_SIGNED 0
+#define NPUC_VEC_BILINEAR_C_BIT 112u  /* first output channel */
+#define NPUC_VEC_BILINEAR_C_BITS 16u
+#define NPUC_VEC_BILINEAR_C_BIAS 0
+#define NPUC_VEC_BILINEAR_C_SIGNED 0
+#define NPUC_VEC_BILINEAR_HEIGHT_BIT 128u  /* output rows */
+#define NPUC_VEC_BILINEAR_HEIGHT_BITS 16u
+#define NPUC_VEC_BILINEAR_HEIGHT_BIAS 1
+#define NPUC_VEC_BILINEAR_HEIGHT_SIGNED 0
+#define NPUC_VEC_BILINEAR_WIDTH_BIT 144u  /* output pixels of a row */
+#define NPUC_VEC_BILINEAR_WIDTH_BITS 16u
+#define NPUC_VEC_BILINEAR_WIDTH_BIAS 1
+#define NPUC_VEC_BILINEAR_WIDTH_SIGNED 0
+#define NPUC_VEC_BILINEAR_CHANNELS_BIT 160u  /* output channels */
+#define NPUC_VEC_BILINEAR_CHANNELS_BITS 16u
+#define NPUC_VEC_BILINEAR_CHANNELS_BIAS 1
+#define NPUC_VEC_BILINEAR_CHANNELS_SIGNED 0
 
 /* vec.copy: Copy between two access patterns (layout conversion). */
 #define NPUC_VEC_COPY_BYTES 24u

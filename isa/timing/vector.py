@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from isa.instructions import BY_MNEMONIC
+from isa.resize import ONE
 from isa.target import Costs, Rate, Target
 from isa.timing.geometry import Axis, Ints, Span, granule, operand_words, plain_span, run_words, window_span
 from isa.timing.mac import TABLE_BYTES
@@ -21,6 +22,10 @@ def _elements(f: Rows) -> Ints:
 
 def _taps(f: Rows) -> Ints:
     return _elements(f) * f("kernel_h") * f("kernel_w")
+
+
+def _products(f: Rows) -> Ints:
+    return 4 * _elements(f)
 
 
 def _inputs(f: Rows) -> Ints:
@@ -43,11 +48,14 @@ _CLASSES: dict[str, tuple[Callable[[Costs], Rate], Amount]] = {
     "vec.mean": (lambda costs: costs.vector_reduce, _inputs),
     "vec.softmax": (lambda costs: costs.vector_softmax, _elements),
     "vec.resize": (lambda costs: costs.vector_copy, _bytes),
+    "vec.bilinear": (lambda costs: costs.vector_mul, _products),
     "vec.copy": (lambda costs: costs.vector_copy, _bytes),
 }
 _TWO_INPUTS = [BY_MNEMONIC[name].opcode for name in ("vec.add", "vec.sub", "vec.mul")]
 _WINDOWS = [BY_MNEMONIC[name].opcode for name in ("vec.maxpool", "vec.avgpool")]
-_TABLE, _MEAN, _RESIZE = (BY_MNEMONIC[name].opcode for name in ("vec.table", "vec.mean", "vec.resize"))
+_TABLE, _MEAN, _RESIZE, _BILINEAR = (
+    BY_MNEMONIC[name].opcode for name in ("vec.table", "vec.mean", "vec.resize", "vec.bilinear")
+)
 
 
 def vector_work(f: Rows, target: Target) -> dict[str, Ints]:
@@ -93,14 +101,17 @@ def _input_region(f: Rows, c0: Ints) -> tuple[Span, Span, Ints]:
     is_window, is_mean = np.isin(opcode, _WINDOWS), opcode == _MEAN
     one, zero = np.ones_like(opcode), np.zeros_like(opcode)
     spans = []
-    for first, extent, suffix, pad, limit, block in (
-        ("y", "height", "h", "pad_top", "ifm_height", "block_h"),
-        ("x", "width", "w", "pad_left", "ifm_width", "block_w"),
+    for first, extent, suffix, pad, limit, block, scale, offset in (
+        ("y", "height", "h", "pad_top", "ifm_height", "block_h", "multiplier_1", "mid_low"),
+        ("x", "width", "w", "pad_left", "ifm_width", "block_w", "multiplier_2", "mid_high"),
     ):
         begin, length = f(first), f(extent)
         factor = np.where(opcode == _RESIZE, f(f"stride_{suffix}"), 1)
         start = np.where(is_mean, 0, begin // factor)
         stop = np.where(is_mean, f(limit), (begin + length - 1) // factor + 1)
+        lower = np.maximum(begin * f(scale) + f(offset), 0) // ONE
+        upper = np.minimum(((begin + length - 1) * f(scale) + f(offset) + ONE - 1) // ONE, f(limit) - 1)
+        start, stop = np.where(opcode == _BILINEAR, lower, start), np.where(opcode == _BILINEAR, upper + 1, stop)
         axis = Axis.cut(
             np.where(is_window, begin, start),
             np.where(is_window, length, stop - start),

@@ -102,6 +102,8 @@ def _spread(graph: Graph, children: dict[str, list[Edge]], root: str, layout: La
             if derived is None:
                 choice.cut.append(edge)
                 choice.words += _copy_words(graph.values[edge.child]) if edge.reverse else float("inf")
+                # The child is paid for in its own tree; without it, a cut would look cheaper than no copy at all.
+                choice.words += _use_words(graph, edge.child, dense(edge.child, graph.values[edge.child]))
             else:
                 choice.layouts[edge.child] = derived
                 pending.append(edge.child)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from isa.resize import positions
 from isa.target import Target
 from npuc.errors import DoesNotFit, UnsupportedOp
 from npuc.graph.graph import Graph, Node
@@ -160,6 +161,9 @@ class Kernel:
         rows = self.ifm.shape[1] if self.ifm is not None else 0
         if self.whole_input or not self.spatial:
             return range(rows)
+        if self.mnemonic == "vec.bilinear":
+            found = positions(y, self.fields["multiplier_1"], self.fields["mid_low"], rows)
+            return range(int(found.lower[0]), int(found.upper[-1]) + 1)
         if self.mnemonic == "vec.resize":
             factor = self.fields["stride_h"]
             return range(y.start // factor, (y.stop - 1) // factor + 1)

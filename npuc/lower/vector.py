@@ -16,6 +16,7 @@ from npuc.lower.kernel import PARAMETERS, POINT, Kernel, Parameters, lowers
 from npuc.lower.operand import ELEMENTS, Operand, flat_operands, image_operand
 from npuc.ops.integer.elementwise import Lookup, QAdd, QMul
 from npuc.ops.integer.pool import QAveragePool, QMaxPool, QMean
+from npuc.ops.integer.resize import QResizeBilinear
 from npuc.ops.integer.softmax import QSoftmax
 from npuc.ops.integer.squash import Squash
 from npuc.ops.structure import ResizeNearest
@@ -209,6 +210,18 @@ def lower_resize(graph: Graph, node: Node, target: Target) -> list[Kernel]:
         raise ValueError("not a resize")
     fields = {"stride_h": op.factors[0], "stride_w": op.factors[1], **_clamp((-128, 127))}
     return [_image_kernel(graph, node, target, "vec.resize", fields)]
+
+
+@lowers(QResizeBilinear)
+def lower_bilinear(graph: Graph, node: Node, target: Target) -> list[Kernel]:
+    """QResizeBilinear => vec.bilinear."""
+    op = node.op
+    if not isinstance(op, QResizeBilinear):
+        raise ValueError("not a bilinear resize")
+    height, width = graph.values[node.inputs[0]].shape[2:]
+    (down, top), (across, left) = op.steps(0, height), op.steps(1, width)
+    fields = {"multiplier_1": down, "mid_low": top, "multiplier_2": across, "mid_high": left, **_clamp((-128, 127))}
+    return [_image_kernel(graph, node, target, "vec.bilinear", fields)]
 
 
 @lowers(QSoftmax)

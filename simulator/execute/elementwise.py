@@ -9,6 +9,7 @@ import numpy as np
 from isa import arithmetic
 from isa.arithmetic import Addition, IntArray
 from isa.fixed_point import Int64Array
+from isa.resize import Positions, interpolate, positions
 from isa.sigmoid import SIGMOID_INTEGER_BITS, sigmoid16, tanh16
 from simulator.execute.binding import Binder, Binding, Step
 from simulator.execute.constants import addition, clamp, rescale
@@ -95,6 +96,34 @@ def _resize(binding: Binding) -> Step:
     return lambda: output.write(source.read()[index].view(output.dtype))
 
 
+def _bilinear(binding: Binding) -> Step:
+    region, layer = binding.region, binding.descriptor
+    binding.require_8_bit("ifm", "ofm")
+    rows = _positions(binding, range(region.y, region.y + region.height), "multiplier_1", "mid_low", "ifm_height")
+    pixels = _positions(binding, range(region.x, region.x + region.width), "multiplier_2", "mid_high", "ifm_width")
+    top, left = int(rows.lower[0]), int(pixels.lower[0])
+    height, width = int(rows.upper[-1]) - top + 1, int(pixels.upper[-1]) - left + 1
+    source = binding.reads("ifm", Region(region.n, top, left, region.c, height, width, region.channels))
+    output = binding.writes(region)
+    down, across = (at._replace(lower=at.lower - first, upper=at.upper - first)
+                    for at, first in ((rows, top), (pixels, left)))  # fmt: skip
+    low, high = layer["clamp_low"], layer["clamp_high"]
+
+    def step() -> None:
+        value = source.read().astype(np.int64).transpose(2, 0, 1)
+        output.write(np.clip(interpolate(value, down, across), low, high).transpose(1, 2, 0))
+
+    return step
+
+
+def _positions(binding: Binding, outputs: range, scale: str, offset: str, extent: str) -> Positions:
+    found = positions(outputs, binding.descriptor[scale], binding.descriptor[offset], binding.descriptor[extent])
+    if binding.descriptor[scale] < 0 or (found.lower > found.upper).any():
+        raise binding.site.fault(f"interpolates beyond {extent} = {binding.descriptor[extent]}",
+                                 f"make {scale} the input size over the output size, in 1/1024")  # fmt: skip
+    return found
+
+
 def _require_same_width(binding: Binding) -> None:
     source, output = (binding.operand(prefix).dtype for prefix in ("ifm", "ofm"))
     if source.itemsize != output.itemsize:
@@ -109,5 +138,6 @@ BINDERS: Mapping[str, Binder] = {
     "vec.sigmoid": _sigmoid,
     "vec.tanh": _tanh,
     "vec.resize": _resize,
+    "vec.bilinear": _bilinear,
     "vec.copy": _copy,
 }
