@@ -14,10 +14,13 @@ from isa.target_file import target_to_dict
 from npuc.emit.stream import Stream, placed
 from npuc.errors import InvalidGraph
 from npuc.graph.graph import Graph, State
-from npuc.graph.types import Host
+from npuc.graph.types import Host, QuantParams
 from npuc.task.task import Compute, Load, Plan
 
 MAP_SCHEMA = "npuc.map/1"
+
+UNQUANTIZED = QuantParams(0.0, 0)
+"""Of integers that stand for themselves."""
 
 
 def write_program(
@@ -42,9 +45,9 @@ def write_program(
 
 def _io_entry(graph: Graph, plan: Plan, name: str, direction: str) -> IoEntry:
     type_ = graph.values[name]
-    if type_.layout is None or type_.quant is None:
+    host, quant = graph.host.get(name, Host(type_.dtype)), type_.quant or UNQUANTIZED
+    if type_.layout is None or (quant is UNQUANTIZED and host.dtype != type_.dtype):
         raise InvalidGraph(f"{direction}put {name} is not quantized or not placed: {type_}", stage="emit")
-    host = graph.host.get(name, Host(type_.dtype))
     start = address(Memory.SRAM, placed(plan.buffer[type_.layout.storage]) + type_.layout.offset_bytes)
     return IoEntry(
         name,
@@ -52,8 +55,8 @@ def _io_entry(graph: Graph, plan: Plan, name: str, direction: str) -> IoEntry:
         type_.dtype,
         type_.shape,
         start,
-        type_.quant.scale,
-        type_.quant.zero_point,
+        quant.scale,
+        quant.zero_point,
         host.dtype,
         host.half_even,
         type_.n_bytes,

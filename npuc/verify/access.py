@@ -22,7 +22,7 @@ TABLE_UNIT = 16
 WINDOWED = {"mac.conv", "mac.depthwise", "vec.maxpool", "vec.avgpool"}
 TWO_INPUTS = {"vec.add", "vec.sub", "vec.mul"}
 SAME_PLACE = {*TWO_INPUTS, "vec.table", "vec.sigmoid", "vec.tanh", "vec.softmax", "vec.copy"}
-WHOLE_INPUT, REPEATED = "vec.mean", "vec.resize"
+WHOLE_INPUT, REPEATED, INTERPOLATED = "vec.mean", "vec.resize", "vec.bilinear"
 """Input element = output element of the same place (softmax: all channels of the same pixel)."""
 
 _TENSOR_FIELDS = tuple(field.name.removeprefix("any_") for field in tensor_fields("any", "tensor"))
@@ -134,12 +134,23 @@ def _input_box(decoded: Decoded, region: _Box) -> _Box | None:
         bottom = (region.y + region.height - 1) // layer["stride_h"]
         right = (region.x + region.width - 1) // layer["stride_w"]
         return replace(region, y=top, x=left, height=bottom - top + 1, width=right - left + 1)
+    if mnemonic == INTERPOLATED:
+        rows = _neighbours(layer["multiplier_1"], layer["mid_low"], region.y, region.height, layer["ifm_height"])
+        pixels = _neighbours(layer["multiplier_2"], layer["mid_high"], region.x, region.width, layer["ifm_width"])
+        return replace(region, y=rows.start, x=pixels.start, height=len(rows), width=len(pixels))
     rows = _taps(layer, "h", "pad_top", region.y, region.height, layer["ifm_height"])
     pixels = _taps(layer, "w", "pad_left", region.x, region.width, layer["ifm_width"])
     box = replace(region, y=rows.start, x=pixels.start, height=len(rows), width=len(pixels))
     if mnemonic == "mac.conv":
         box = replace(box, c=decoded.values["k"], channels=decoded.values["k_channels"])
     return box if rows and pixels else None
+
+
+def _neighbours(scale: int, offset: int, first: int, outputs: int, length: int) -> range:
+    """Input positions next to places that lie `scale` / 1024 apart."""
+    start = max(first * scale + offset, 0) >> 10
+    stop = -(-((first + outputs - 1) * scale + offset) >> 10)
+    return range(start, max(min(stop, length - 1), start) + 1)
 
 
 def _taps(layer: Mapping[str, int], axis: str, pad: str, first: int, outputs: int, length: int) -> range:

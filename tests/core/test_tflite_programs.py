@@ -1,10 +1,15 @@
 """Programs of TFLite networks give, on the simulator, the bytes of TensorFlow Lite Micro."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from isa.target_file import load_target
 from npuc.compiler import Options, compile_model
+from npuc.graph.graph import evaluate
+from npuc.ops.integer.indexing import ArgMax, GatherNd
+from npuc.passes import STRUCTURE_PASSES, run_passes
 from simulator.machine import Machine
 from simulator.program import load as load_program
 from tests.tflite_models import IS_LONG, LARGE, SMALL, golden_outputs, load, stored_samples, to_host
@@ -37,3 +42,15 @@ def test_reset_starts_a_stream_again() -> None:
         runs.append([machine.run(inputs)[graph.outputs[0]].item() for inputs in stored_samples(graph, "mww_vad")])
         machine.reset()
     assert runs[0] == runs[1]
+
+
+@pytest.mark.skipif(not IS_LONG, reason="part of the long run (NPUC_LONG=1)")
+def test_movenet_up_to_its_keypoints_is_bit_exact() -> None:
+    graph = load("movenet_lightning")
+    ends = [node for node in graph.nodes if isinstance(node.op, ArgMax | GatherNd)]
+    heads = tuple(dict.fromkeys(node.inputs[0] for node in ends[:2]))
+    graph = run_passes(replace(graph, outputs=heads, host={}), STRUCTURE_PASSES)
+    compiled = compile_model(graph, None, Options(load_target("edge-256"), SRAM_BYTES, strip=True))
+    inputs = next(stored_samples(graph, "movenet_lightning"))
+    outputs, expected = Machine(load_program(compiled.program), SRAM_BYTES).run(inputs), evaluate(graph, inputs)
+    assert all(np.array_equal(outputs[name], expected[name]) for name in heads)

@@ -81,6 +81,11 @@ def _input_elements(
         yield from product(range(layer["ifm_height"]), range(layer["ifm_width"]), channels)
     elif name == "vec.resize":
         yield from {(y // layer["stride_h"], x // layer["stride_w"], c) for y, x, c in product(rows, pixels, channels)}
+    elif name == "vec.bilinear":
+        down, across, (top, left) = layer["multiplier_1"], layer["multiplier_2"], (layer["mid_low"], layer["mid_high"])
+        beside_y = {t for y in rows for t in _beside(y * down + top, layer["ifm_height"])}
+        beside_x = {t for x in pixels for t in _beside(x * across + left, layer["ifm_width"])}
+        yield from product(beside_y, beside_x, channels)
     elif name in ("mac.conv", "mac.depthwise", "vec.maxpool", "vec.avgpool"):
         summed = range(v["k"], v["k"] + v["k_channels"]) if name == "mac.conv" else channels
         taps_y = {t for y in rows for t in _taps(layer, "h", layer["pad_top"], y) if 0 <= t < layer["ifm_height"]}
@@ -88,6 +93,10 @@ def _input_elements(
         yield from product(taps_y, taps_x, summed)
     else:
         yield from product(rows, pixels, channels)
+
+
+def _beside(place: int, length: int) -> tuple[int, int]:
+    return max(place // 1024, 0), min(max(-(-place // 1024), 0), length - 1)
 
 
 def _taps(layer: Mapping[str, int], axis: str, pad: int, output: int) -> list[int]:
