@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from npuc.lower.kernel import Kernel
 from npuc.schedule.memory import aligned
+from npuc.schedule.policy import Policy
 from npuc.task.task import Buffer, Compute, Load, Part, Task, weight_bytes
 
 SMALLEST_BYTES = 4096
@@ -38,7 +39,7 @@ class ParameterUse:
 
 
 def pack_buffers(
-    kernels: Sequence[Kernel], computes: Sequence[Compute], largest_bytes: int, streamed: Set[str]
+    kernels: Sequence[Kernel], computes: Sequence[Compute], largest_bytes: int, streamed: Set[str], policy: Policy
 ) -> list[ParameterUse]:
     """Buffers in the order of first use, of at most `largest_bytes`; kernels in `streamed` get none.
 
@@ -65,7 +66,7 @@ def pack_buffers(
             packer.add(Part(name, 0, kernel.parameters.head_bytes), position, last[name])
             for part, begin, end in tiles.get(name, ()):
                 packer.add(part, begin, end)
-        if position == 0:
+        if position == 0 or not policy.shared_buffers:
             packer.close()
     packer.close()
     return packer.uses
@@ -144,8 +145,21 @@ def misfits(uses: Sequence[ParameterUse], live: Profile, capacity_bytes: int) ->
     return found
 
 
-def place_loads(uses: Sequence[ParameterUse], live: Profile, capacity_bytes: int) -> list[int]:
-    """Compute task before which each buffer is loaded, as early as `live` [n tasks] and the queue allow.
+def earliest(uses: Sequence[ParameterUse], computes: Sequence[Compute], policy: Policy) -> list[int]:
+    """First compute task before which a policy may load each buffer."""
+    if policy.lookahead is None:
+        return [0] * len(uses)
+    starts: list[int] = []
+    place: list[int] = []
+    for position, task in enumerate(computes):
+        if not position or task.kernel != computes[position - 1].kernel:
+            starts.append(position)
+        place.append(len(starts) - 1)
+    return [starts[max(place[use.first] - policy.lookahead, 0)] for use in uses]
+
+
+def place_loads(uses: Sequence[ParameterUse], live: Profile, capacity_bytes: int, limits: Sequence[int]) -> list[int]:
+    """Compute task before which each buffer is loaded, as early as `live` [n tasks], the queue and `limits` allow.
 
     `live` are activation bytes; every buffer counts from its load to its last use.
     """
@@ -154,7 +168,7 @@ def place_loads(uses: Sequence[ParameterUse], live: Profile, capacity_bytes: int
         total[use.first : use.last + 1] += aligned(use.buffer.n_bytes)
     positions: list[int] = []
     for index, use in enumerate(uses):
-        lowest = positions[-1] if positions else 0
+        lowest = max(positions[-1] if positions else 0, limits[index])
         if index >= LOADS_AHEAD:
             lowest = max(lowest, uses[index - LOADS_AHEAD].first)
         position = use.first

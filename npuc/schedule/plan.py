@@ -14,10 +14,11 @@ from npuc.lower.coding import WeightCoder
 from npuc.lower.kernel import Kernel
 from npuc.schedule.grouping import choose_groups
 from npuc.schedule.memory import Live, Storage, aligned, expand_all, live_ranges, profile
-from npuc.schedule.parameters import ParameterUse, interleave, misfits, pack_buffers, place_loads
+from npuc.schedule.parameters import ParameterUse, earliest, interleave, misfits, pack_buffers, place_loads
+from npuc.schedule.policy import SEARCH, Policy
 from npuc.schedule.stripes import Group, Step
 from npuc.schedule.tile_model import choose_tiles
-from npuc.schedule.tiles import Blocks, tile_tasks, tilings
+from npuc.schedule.tiles import Blocks, Tiling, tile_tasks, tilings
 from npuc.task.task import Buffer, Compute, Load, Plan, channel_cuts
 from npuc.task.text import Scheduled
 
@@ -26,8 +27,8 @@ LOG = logging.getLogger("npuc.schedule")
 LARGEST_BUFFERS = (4096, 16384, 65536, 262144)
 """Largest parameters buffers that are tried, in bytes."""
 
-RESERVES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.125, 0.0)
-"""Shares of the parameters (at most of the SRAM) for which room is kept beside the activations."""
+LADDER = (1.0, 0.7, 0.5)
+"""Shares of the SRAM that are tried as its whole, so that more SRAM does not make a program slower."""
 
 QUICK_EFFORT = 0.1
 """Effort of the allocator for candidates; the plan that is kept gets the whole effort."""
@@ -44,6 +45,7 @@ class Search:
     capacity_bytes: int
     judge: Callable[[Plan], int]
     """Exact cycles of a placed plan."""
+    policy: Policy = SEARCH
 
 
 @dataclass(frozen=True)
@@ -61,29 +63,57 @@ def schedule(search: Search, optimize: str = "latency") -> Scheduled:
 
     DoesNotFit names what is live at the peak when nothing fits.
     """
-    best: tuple[int, int, Problem, Plan] | None = None
+    best: Candidate | None = None
+    failure: CapacityExceeded | None = None
+    for share in LADDER if optimize == "latency" else LADDER[:1]:
+        part = replace(search, capacity_bytes=int(search.capacity_bytes * share))
+        if best is not None and best.peak_bytes <= part.capacity_bytes:
+            continue
+        found, failed = _best(part, optimize)
+        failure = failure or failed
+        if found is not None and (best is None or found.key(optimize) < best.key(optimize)):
+            best = found
+    if best is None:
+        raise _does_not_fit(failure, search.capacity_bytes)
+    return _certify(best)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A placed plan and the allocation problem that it solves."""
+
+    cycles: int
+    peak_bytes: int
+    problem: Problem
+    plan: Plan
+
+    def key(self, optimize: str) -> tuple[int, int]:
+        """What makes one candidate better than another: smaller is better."""
+        return (self.cycles, self.peak_bytes) if optimize == "latency" else (self.peak_bytes, self.cycles)
+
+
+def _best(search: Search, optimize: str) -> tuple[Candidate | None, CapacityExceeded | None]:
+    best: Candidate | None = None
     failure: CapacityExceeded | None = None
     for draft in _drafts(search, optimize):
-        for largest in LARGEST_BUFFERS if len(draft.streamed) < len(search.kernels) else LARGEST_BUFFERS[:1]:
+        one = len(draft.streamed) == len(search.kernels) or not search.policy.shared_buffers
+        for largest in LARGEST_BUFFERS[:1] if one else LARGEST_BUFFERS:
             try:
                 problem, plan, placement = _place(search, draft, largest)
             except CapacityExceeded as error:
                 if failure is None or error.needed_bytes < failure.needed_bytes:
                     failure = error
                 continue
-            cycles = search.judge(plan)
-            LOG.info("candidate: %d cycles, peak %d bytes", cycles, placement.peak_bytes)
-            key = (cycles, placement.peak_bytes) if optimize == "latency" else (placement.peak_bytes, cycles)
-            if best is None or key < best[:2]:
-                best = (*key, problem, plan)
-    if best is None:
-        raise _does_not_fit(failure, search.capacity_bytes)
-    return _certify(search, best[2], best[3])
+            found = Candidate(search.judge(plan), placement.peak_bytes, problem, plan)
+            LOG.info("candidate: %d cycles, peak %d bytes", found.cycles, found.peak_bytes)
+            if best is None or found.key(optimize) < best.key(optimize):
+                best = found
+    return best, failure
 
 
-def _certify(search: Search, problem: Problem, plan: Plan) -> Scheduled:
+def _certify(candidate: Candidate) -> Scheduled:
     """The plan with the best addresses that the allocator finds and their proof."""
-    placement = allocate(problem)
+    placement, plan = allocate(candidate.problem), candidate.plan
     placed = tuple(replace(buffer, address=placement.offsets[buffer.name]) for buffer in plan.buffers)
     return Scheduled(replace(plan, buffers=placed), placement.peak_bytes, placement.bound_bytes, placement.status)
 
@@ -95,14 +125,14 @@ def _drafts(search: Search, optimize: str) -> Iterator[Draft]:
     total = sum(aligned(kernel.parameters.n_bytes) for kernel in kernels if not kernel.shares)
     everything = frozenset(kernel.owner for kernel in kernels)
     blocks = Blocks(search.target)
-    for reserve in RESERVES if optimize == "latency" else (0.0,):
+    for reserve in search.policy.reserves if optimize == "latency" else (0.0,):
         room = capacity - int(reserve * min(total, capacity)) if optimize == "latency" else 0
         groups = choose_groups(kernels, search.storages, room)
         streamed = everything if optimize == "memory" else frozenset[str]()
         while (tuple(groups), streamed) not in seen:
             seen.add((tuple(groups), streamed))
             draft = _draft(search, coder, groups, streamed, blocks)
-            uses = pack_buffers(draft.kernels, draft.computes, LARGEST_BUFFERS[0], streamed)
+            uses = pack_buffers(draft.kernels, draft.computes, LARGEST_BUFFERS[0], streamed, search.policy)
             too_large = misfits(uses, profile(draft.lives, len(draft.computes)), capacity)
             if not too_large:
                 yield draft
@@ -136,10 +166,9 @@ def _compute_tasks(
     candidates = []
     for i in order:
         limit = search.capacity_bytes // 8 if i in whole else search.capacity_bytes
-        found = tilings(
-            kernels[i], search.target, limit, range(kernels[i].space[1]), streamed=kernels[i].owner in streamed
-        )
-        candidates.append(found if i in whole else found[:1])
+        rows, is_streamed = range(kernels[i].space[1]), kernels[i].owner in streamed
+        found = tilings(kernels[i], search.target, limit, rows, blocks, streamed=is_streamed)
+        candidates.append(_allowed(kernels[i], found, search.policy) if i in whole else found[:1])
     chosen = choose_tiles([kernels[i] for i in order], candidates)
     cut = {kernels[i].node: tiling.channels for i, tiling in zip(order, chosen, strict=True)}
     channels = {i: cut[kernels[i].owner] for i in order}
@@ -153,6 +182,15 @@ def _compute_tasks(
     return tasks, spans
 
 
+def _allowed(kernel: Kernel, found: list[Tiling], policy: Policy) -> list[Tiling]:
+    """The tilings that a policy may choose from."""
+    if policy.tile_bytes is None:
+        return found
+    per_channel = kernel.parameters.weight_channel_bytes
+    fitting = [tiling for tiling in found if tiling.channels * per_channel <= policy.tile_bytes]
+    return fitting[:1] or found[-1:]
+
+
 def _over_tasks(lives: Sequence[Live], spans: Sequence[range]) -> list[Live]:
     if not spans:
         return [replace(live, first=0, last=0) for live in lives]
@@ -162,10 +200,11 @@ def _over_tasks(lives: Sequence[Live], spans: Sequence[range]) -> list[Live]:
 def _place(search: Search, draft: Draft, largest_bytes: int) -> tuple[Problem, Plan, Placement]:
     """Addresses for a draft; loads move later until everything fits, CapacityExceeded when that is not enough."""
     computes, capacity = draft.computes, search.capacity_bytes
-    uses = pack_buffers(draft.kernels, computes, largest_bytes, draft.streamed)
+    uses = pack_buffers(draft.kernels, computes, largest_bytes, draft.streamed, search.policy)
+    limits = earliest(uses, computes, search.policy)
     live, room = profile(draft.lives, len(computes)), capacity
     while True:
-        positions = place_loads(uses, live, room)
+        positions = place_loads(uses, live, room, limits)
         problem = _problem(computes, uses, positions, draft.lives, capacity)
         try:
             placement = allocate(problem, QUICK_EFFORT)

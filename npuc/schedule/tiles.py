@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from isa.target import Target
 from npuc.lower.kernel import Kernel
 from npuc.schedule.blocks import Block, choose_block
+from npuc.task.fields import layer_fields
 from npuc.task.task import Compute
 
 TILE_BYTES = (2048, 4096, 8192, 16384, 32768, 65536)
@@ -22,7 +24,35 @@ class Tiling:
     tile_cycles: int
 
 
-def tilings(kernel: Kernel, target: Target, largest_bytes: int, rows: range, *, streamed: bool) -> list[Tiling]:
+class Blocks:
+    """Block shapes that were already chosen: kernels of equal geometry share them."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._geometry: dict[str, Hashable] = {}
+        self._known: dict[Hashable, tuple[Block, int]] = {}
+
+    def of(self, kernel: Kernel, task: Compute, *, streamed: bool) -> tuple[Block, int]:
+        """Best block shape of a task and its cycles."""
+        if kernel.node not in self._geometry:
+            self._geometry[kernel.node] = _geometry(kernel)
+        extent = (len(task.y), len(task.x), len(task.c), len(task.k), task.y.start == 0)
+        key = (self._geometry[kernel.node], extent, streamed)
+        if key not in self._known:
+            self._known[key] = choose_block(kernel, task, self._target, streamed=streamed)
+        return self._known[key]
+
+
+def _geometry(kernel: Kernel) -> Hashable:
+    """All that the cost of a kernel's tasks depends on, addresses left out."""
+    coded = len(kernel.parameters.weights) if kernel.parameters.code_table else 0
+    values = layer_fields(kernel, lambda _: 0, {}, 0, (1, 1, 8))
+    return kernel.mnemonic, coded, kernel.space, tuple(sorted(values.items()))
+
+
+def tilings(
+    kernel: Kernel, target: Target, largest_bytes: int, rows: range, blocks: Blocks, *, streamed: bool
+) -> list[Tiling]:
     """Candidates for one kernel that computes `rows` at a time, coarsest first; streamed weights are not cut."""
     n, _, width, channels = kernel.space
     per_channel = kernel.parameters.weight_channel_bytes
@@ -38,7 +68,7 @@ def tilings(kernel: Kernel, target: Target, largest_bytes: int, rows: range, *, 
     result = []
     for size in sorted(set(sizes) or {channels}, reverse=True):
         task = Compute(kernel.node, kernel.mnemonic, 0, rows, range(width), range(size), _k_of(kernel))
-        _, cycles = choose_block(kernel, task, target, streamed=streamed)
+        _, cycles = blocks.of(kernel, task, streamed=streamed)
         result.append(Tiling(size, -(-channels // size), cycles * n))
     return result
 
@@ -53,21 +83,6 @@ def can_tile(kernel: Kernel) -> bool:
     return kernel.mnemonic == "mac.conv" and len(kernel.groups) == 1
 
 
-class Blocks:
-    """Block shapes that were already chosen, by kernel, tile size and where the parameters are."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._known: dict[tuple[str, int, int, bool, bool], Block] = {}
-
-    def of(self, kernel: Kernel, task: Compute, *, streamed: bool) -> Block:
-        """Best block shape of a task."""
-        key = (kernel.node, len(task.y), len(task.c), task.y.start == 0, streamed)
-        if key not in self._known:
-            self._known[key] = choose_block(kernel, task, self._target, streamed=streamed)[0]
-        return self._known[key]
-
-
 def tile_tasks(kernel: Kernel, y: range, channels: int, blocks: Blocks, *, streamed: bool) -> list[Compute]:
     """Instructions of a kernel for output rows `y`, cut into tiles of `channels`."""
     n, _, width, total = kernel.space
@@ -78,5 +93,5 @@ def tile_tasks(kernel: Kernel, y: range, channels: int, blocks: Blocks, *, strea
             for c in range(start, stop, channels):
                 tile = range(c, min(c + channels, stop))
                 task = Compute(kernel.node, kernel.mnemonic, batch, y, range(width), tile, k)
-                tasks.append(replace(task, block=blocks.of(kernel, task, streamed=streamed)))
+                tasks.append(replace(task, block=blocks.of(kernel, task, streamed=streamed)[0]))
     return tasks
