@@ -58,7 +58,7 @@ class _Box:
     channels: int
 
 
-KNOWN = {*WINDOWED, *SAME_PLACE, WHOLE_INPUT, REPEATED}
+KNOWN = {*WINDOWED, *SAME_PLACE, WHOLE_INPUT, REPEATED, INTERPOLATED}
 """Instructions whose accesses are said here; one that is not must not pass unseen."""
 
 
