@@ -29,6 +29,7 @@ from npuc.cli.option import (
     read_shapes,
     read_target,
 )
+from npuc.cli.proof import require_proof
 from npuc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -109,12 +110,14 @@ def compile_program(
     text = None if schedule is None else schedule.read_text(encoding="utf-8", errors="replace")
     compiled = compile_model(graph, table, replace(options, schedule=text, lock=locked.lock, on_pass=dump))
     dump.finish()
+    proven = require_proof(compiled, options.sram_bytes, is_edited=schedule is not None)
     write_results(compiled, path, locked, emit_schedule)
     result = {
         "schema": "npuc.compile/1",
         "program": str(path),
         "sha256": hashlib.sha256(compiled.program).hexdigest(),
         **compiled.report,
+        **proven,
         "cpu_s": round(time.process_time() - began, 3),
     }
     print_json(result) if as_json else print_summary(result)
