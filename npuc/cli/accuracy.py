@@ -89,7 +89,7 @@ def program_logits(machine: Machine, arrays: Mapping[str, Array]) -> Array | Non
     value = softmax_input(graph) if graph else None
     if graph is None or value is None or graph.type_of(value).quant is None:
         return None
-    return integer_values(graph, value, stored_samples(machine, arrays))
+    return integer_values(graph, value, stored_samples(machine.inputs, arrays))
 
 
 def finite(value: float) -> float | None:

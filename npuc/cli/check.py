@@ -1,8 +1,8 @@
-"""Bit-exactness: every output of the program on the simulator against the integer graph that it was compiled from."""
+"""Bit-exactness: every output of the program against the integer graph that it was compiled from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +16,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first element that differs: sample, output, index in it, value of the program, value of the reference."""
+    """The first element that differs: sample, output, index in it, value of the program, value of the reference.
+
+    `layer` is the node of the reference graph that computes the output.
+    """
 
     sample: int
     output: str
     index: tuple[int, ...]
-    got: int
-    expected: int
+    got: float
+    expected: float
+    layer: str = ""
 
     def __str__(self) -> str:
-        place = f"sample {self.sample}, output {self.output}{list(self.index)}"
+        layer = f", layer {self.layer}" if self.layer else ""
+        place = f"sample {self.sample}{layer}, output {self.output}{list(self.index)}"
         return f"{place}: got {self.got}, expected {self.expected}"
 
     def to_json(self) -> dict[str, Any]:
@@ -43,10 +48,15 @@ def reference_graph(container: Container) -> Graph:
 
 
 class Reference:
-    """The integer graph, evaluated call by call; its states pass from call to call as the program's do."""
+    """The integer graph, evaluated call by call; its states pass from call to call as the program's do.
 
-    def __init__(self, graph: Graph) -> None:
+    `values` are those of the last call that `keep` names.
+    """
+
+    def __init__(self, graph: Graph, keep: Iterable[str] = ()) -> None:
         self.graph = graph
+        self.values: dict[str, Array] = {}
+        self._keep = (*keep, *(state.output for state in graph.states))
         self._states: dict[str, Array] = {}
 
     def reset(self) -> None:
@@ -57,26 +67,43 @@ class Reference:
         """Outputs of the next call."""
         from npuc.graph.graph import evaluate
 
-        results = evaluate(self.graph, {**inputs, **self._states}, [state.output for state in self.graph.states])
-        self._states = {state.input: results[state.output] for state in self.graph.states}
-        return {name: results[name] for name in self.graph.outputs}
+        self._require_inputs(inputs)
+        self.values = evaluate(self.graph, {**inputs, **self._states}, self._keep)
+        self._states = {state.input: self.values[state.output] for state in self.graph.states}
+        return {name: self.values[name] for name in self.graph.outputs}
+
+    def _require_inputs(self, inputs: Mapping[str, Array]) -> None:
+        wanted = {name: self.graph.type_of(name) for name in self.graph.inputs}
+        given = {name: (array.dtype.name, array.shape) for name, array in inputs.items()}
+        if given != {name: (kind.dtype, kind.shape) for name, kind in wanted.items()}:
+            raise UsageError("the reference graph has other inputs than the program", hint="compile the program again")
 
 
 def first_difference(
     reference: Reference, sample: int, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
 ) -> Difference | None:
     """Compare the outputs of the next inference with the graph's, both in stored type."""
-    graph = reference.graph
-    given = {name: (graph.type_of(name).dtype, graph.type_of(name).shape) for name in graph.inputs}
-    if given != {name: (array.dtype.name, array.shape) for name, array in inputs.items()}:
-        raise UsageError("the reference graph has other inputs than the program", hint="compile the program again")
-    expected = reference(inputs)
+    reference(inputs)
+    return compare_outputs(sample, reference, outputs)
+
+
+def compare_outputs(sample: int, reference: Reference, outputs: Mapping[str, Array]) -> Difference | None:
+    """Compare outputs with those of the inference that the reference has run last."""
     for name, got in outputs.items():
-        want = expected.get(name)
+        want = reference.values.get(name)
         if want is None or want.shape != got.shape:
             raise UsageError(f"the reference graph has no output {name} like the program's", hint="compile it again")
-        different = got != want
-        if different.any():
-            index = tuple(int(axis[0]) for axis in different.nonzero())
-            return Difference(sample, name, index, int(got[index]), int(want[index]))
+        producer = reference.graph.producers.get(name)
+        difference = compare_value(sample, producer.name if producer else "", name, got, want)
+        if difference is not None:
+            return difference
     return None
+
+
+def compare_value(sample: int, layer: str, name: str, got: Array, want: Array) -> Difference | None:
+    """The first element of a value that is not the wanted one, arrays of one shape."""
+    different = got != want
+    if not different.any():
+        return None
+    index = tuple(int(axis[0]) for axis in different.nonzero())
+    return Difference(sample, name, index, got[index].item(), want[index].item(), layer)

@@ -1,9 +1,10 @@
-"""`npuc run`: a program on the simulator, on any number of samples, checked on request."""
+"""`npuc run`: a program on the simulator, or its graph by C kernels, on any number of samples, checked on request."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,14 +13,28 @@ import typer
 from npuc.cli.check import Difference, Reference, first_difference, reference_graph
 from npuc.cli.console import print_json, progress
 from npuc.cli.debug_map import layer_names, read_map
+from npuc.cli.executor import Executor, ExecutorName, KernelExecutor, kernel_backend
 from npuc.cli.failure import CANNOT
 from npuc.cli.option import Json, Preprocess, Program, Sram, read_bytes
 from npuc.cli.samples import ImageLayout, archive_bytes, read_inputs
+from npuc.errors import UsageError
 
 if TYPE_CHECKING:
+    from isa.container import IoEntry
     from npuc.graph.graph import Graph
     from npuc.graph.types import Array
-    from simulator.machine import Machine
+    from simulator.program import Program as Loaded
+
+
+class Place(StrEnum):
+    """Where a program runs; an Arm core is a Cortex-M33."""
+
+    SIMULATOR = "simulator"
+    HOST = "host"
+    ARM = "arm"
+
+
+KERNELS_OF = {Place.HOST: ExecutorName.HOST, Place.ARM: ExecutorName.M33}
 
 Inputs = Annotated[
     list[str],
@@ -36,6 +51,10 @@ Check = Annotated[bool, typer.Option("--check", help="Compare every output byte 
 InputLayout = Annotated[ImageLayout | None, typer.Option(help="Axis order of the images; default: the model's.")]
 Independent = Annotated[bool, typer.Option("--independent", help="Reset the machine before every sample.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Make an accumulator that leaves 32 bits an error.")]
+On = Annotated[
+    Place,
+    typer.Option(help="The NPU's simulator, or the program's graph by C kernels on this machine or an emulated core."),
+]
 
 
 @dataclass
@@ -60,6 +79,7 @@ def run(
     inputs: Inputs,
     output: Output = None,
     check: Check = False,
+    on: On = Place.SIMULATOR,
     input_layout: InputLayout = None,
     preprocess: Preprocess = None,
     independent: Independent = False,
@@ -70,12 +90,11 @@ def run(
     """Run a program on the simulator; with --check, compare every sample with the integer reference."""
     from calibration import read_preprocessing
     from isa.container import save
-    from simulator.machine import Machine
     from simulator.program import load
     from simulator.trace import timeline
 
     loaded = load(program.read_bytes())
-    machine = Machine(loaded, read_bytes(sram), strict=strict, layers=layer_names(read_map(program, None)))
+    machine = open_executor(program, loaded, on, read_bytes(sram), strict=strict)
     graph = reference_graph(loaded.container) if check else None
     settings = read_preprocessing(preprocess) if preprocess else None
     arrays = read_inputs(inputs, machine.inputs, input_layout, settings)
@@ -85,22 +104,33 @@ def run(
     document = {
         "schema": "npuc.run/1",
         "samples": results.n_samples,
-        "on": "simulator",
+        "on": on.value,
         "check": results.verdict,
         "first_difference": results.difference.to_json() if results.difference else None,
-        "cycles": timeline(loaded).total_cycles,
+        "cycles": timeline(loaded).total_cycles if on is Place.SIMULATOR else None,
     }
     print_json(document) if as_json else print_summary(document, results.difference)
     if results.difference is not None:
         raise typer.Exit(CANNOT)
 
 
+def open_executor(program: Path, loaded: Loaded, on: Place, sram_bytes: int | None, *, strict: bool) -> Executor:
+    """What runs the program; UsageError for options that only the simulator has."""
+    from simulator.machine import Machine
+
+    if on is Place.SIMULATOR:
+        return Machine(loaded, sram_bytes, strict=strict, layers=layer_names(read_map(program, None)))
+    if strict or sram_bytes is not None:
+        raise UsageError(f"--sram and --strict do not apply to --on {on.value}", hint="leave them out")
+    return KernelExecutor(loaded.container, kernel_backend(KERNELS_OF[on]))
+
+
 def run_all(
-    machine: Machine, arrays: Mapping[str, Array], graph: Graph | None, *, independent: bool = False
+    machine: Executor, arrays: Mapping[str, Array], graph: Graph | None, *, independent: bool = False
 ) -> Results:
     """Run every sample; compare with `graph` when it is given, up to the first difference."""
     reference = Reference(graph) if graph is not None else None
-    samples = list(stored_samples(machine, arrays))
+    samples = list(stored_samples(machine.inputs, arrays))
     results = Results(reference is not None)
     with progress("running") as advance:
         for index, sample in enumerate(samples):
@@ -118,12 +148,11 @@ def run_all(
     return results
 
 
-def stored_samples(machine: Machine, arrays: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
+def stored_samples(inputs: Mapping[str, IoEntry], arrays: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
     """Inputs of each inference in stored type."""
-    from npuc.errors import UsageError
     from simulator.host import to_stored
 
-    stored = {name: to_stored(entry, arrays[name]) for name, entry in machine.inputs.items()}
+    stored = {name: to_stored(entry, arrays[name]) for name, entry in inputs.items()}
     counts = {name: len(array) for name, array in stored.items()}
     if len(set(counts.values())) > 1:
         raise UsageError(f"inputs have different numbers of samples: {counts}", hint="give as many for each input")
@@ -131,7 +160,7 @@ def stored_samples(machine: Machine, arrays: Mapping[str, Array]) -> Iterator[di
         yield {name: array[index] for name, array in stored.items()}
 
 
-def host_outputs(machine: Machine, results: Results) -> dict[str, Array]:
+def host_outputs(machine: Executor, results: Results) -> dict[str, Array]:
     """Outputs of all samples along axis 0, as the user of the source model sees them."""
     import numpy as np
 
@@ -146,6 +175,7 @@ def host_outputs(machine: Machine, results: Results) -> dict[str, Array]:
 def print_summary(result: Mapping[str, Any], difference: Difference | None) -> None:
     """The result for a reader."""
     verdict = {None: "not checked", "bit-exact": "bit-exact with the reference", "differs": "DIFFERS"}[result["check"]]
-    print(f"{result['samples']} samples on the {result['on']}, {result['cycles']:,} cycles each: {verdict}")
+    cycles = f", {result['cycles']:,} cycles each" if result["cycles"] is not None else ""
+    print(f"{result['samples']} samples on the {result['on']}{cycles}: {verdict}")
     if difference is not None:
         print(f"  first difference: {difference}")
