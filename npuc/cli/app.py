@@ -19,13 +19,14 @@ from npuc.cli.ops import ops
 from npuc.cli.profile import profile
 from npuc.cli.run import run
 from npuc.cli.targets import targets
+from npuc.cli.verify import verify
 
 Command = Callable[..., None]
 
 FIRST: dict[str, Command] = {"compile": compile_program, "calibrate": calibrate, "run": run, "profile": profile}
 MORE: dict[str, Command] = {
-    "accuracy": accuracy, "inspect": inspect, "disasm": disasm, "asm": asm, "targets": targets, "ops": ops,
-    "allocate": allocate, "demo": demo,
+    "verify": verify, "accuracy": accuracy, "inspect": inspect, "disasm": disasm, "asm": asm, "targets": targets,
+    "ops": ops, "allocate": allocate, "demo": demo,
 }  # fmt: skip
 
 app = typer.Typer(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -58,6 +58,23 @@ def read_input(source: str, entry: IoEntry, layout: ImageLayout | None, preproce
     samples = samples.transpose([axes.index(axis) for axis in range(len(axes))])
     is_raw = entry.dtype in RAW_DTYPES and preprocessing is None and file_dtype(source, entry.name) == entry.dtype
     return samples.astype(entry.dtype) if is_raw else samples
+
+
+def random_samples(entries: Mapping[str, IoEntry], n_samples: int) -> Iterator[dict[str, Array]]:
+    """Inputs of each inference in stored type, any value of it; the same in every run."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    for _ in range(n_samples):
+        # Bytes reach every integer and are the same on every machine; floats must not become NaN.
+        yield {
+            name: rng.standard_normal(entry.shape, np.float32)
+            if entry.dtype == "float32"
+            else np.frombuffer(rng.bytes(entry.n_bytes), np.dtype(entry.dtype).newbyteorder("<"))
+            .astype(entry.dtype)
+            .reshape(entry.shape)
+            for name, entry in entries.items()
+        }
 
 
 def stored_axes(entry: IoEntry, layout: ImageLayout | None) -> tuple[int, ...]:

@@ -1,0 +1,124 @@
+"""`npuc verify`: the static proofs of a program, and every executor against the reference, layer by layer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from npuc.cli.console import note, print_json
+from npuc.cli.debug_map import DebugMap, MapOption, read_map
+from npuc.cli.executor import ExecutorName
+from npuc.cli.failure import CANNOT
+from npuc.cli.option import Json, Preprocess, Program, Sram, read_bytes
+from npuc.cli.proof import finding_document, proof_text
+from npuc.cli.run import InputLayout, stored_samples
+from npuc.cli.samples import ImageLayout, random_samples, read_inputs
+
+if TYPE_CHECKING:
+    from isa.container import Container
+    from npuc.graph.types import Array
+
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option("--input", "-i", metavar="SOURCE", help="Samples, as for `npuc run`; default: random ones."),
+]
+Samples = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="How many samples; default: all that are given, else 1.")
+]
+Executors = Annotated[
+    list[ExecutorName] | None,
+    typer.Option("--executor", help="What runs the program; repeatable; default: all for which there is a compiler."),
+]
+
+
+def verify(
+    program: Program,
+    inputs: Inputs = None,
+    samples: Samples = None,
+    executor: Executors = None,
+    input_layout: InputLayout = None,
+    preprocess: Preprocess = None,
+    debug_map: MapOption = None,
+    sram: Sram = None,
+    as_json: Json = False,
+) -> None:
+    """Prove a program safe for every timing, then run it everywhere and compare each layer with the reference."""
+    from isa.container import read_container
+    from npuc.cli.comparison import Subject, compare_executors
+
+    data, names, sram_bytes = program.read_bytes(), read_map(program, debug_map), read_bytes(sram)
+    result = prove(data, names, sram_bytes)
+    container = read_container(data)
+    if container.reference:
+        feeds = read_samples(container, inputs, samples, input_layout, preprocess)
+        result |= compare_executors(Subject(data, container, names, sram_bytes), feeds, executor)
+    else:
+        note("the program has no reference graph: nothing was run; compile it without --strip")
+    result["ok"] &= all(row["ok"] for row in result["executors"].values())
+    print_json(result) if as_json else print_summary(result)
+    if not result["ok"]:
+        raise typer.Exit(CANNOT)
+
+
+def prove(data: bytes, names: DebugMap, sram_bytes: int | None) -> dict[str, Any]:
+    """The static part of the document of `verify --json`."""
+    from npuc.verify import verify_program
+
+    began = time.process_time()
+    verdict = verify_program(data, names, sram_bytes=sram_bytes)
+    return {
+        "schema": "npuc.verify/1",
+        "ok": verdict.ok,
+        "races": [finding_document(finding) for finding in verdict.races],
+        "findings": [finding_document(finding) for finding in verdict.findings],
+        "proofs": verdict.proofs,
+        "proof_cpu_s": round(time.process_time() - began, 3),
+        "samples": 0,
+        "executors": {},
+        "skipped": {},
+    }
+
+
+def read_samples(
+    container: Container, sources: list[str] | None, n_samples: int | None, layout: ImageLayout | None,
+    preprocess: Path | None,
+) -> Iterator[Mapping[str, Array]]:  # fmt: skip
+    """Inputs of each inference in stored type: from files, else random."""
+    from calibration import read_preprocessing
+
+    entries = {entry.name: entry for entry in container.io if entry.direction == "in"}
+    if not sources:
+        return random_samples(entries, n_samples or 1)
+    arrays = read_inputs(sources, entries, layout, read_preprocessing(preprocess) if preprocess else None)
+    return islice(stored_samples(entries, arrays), n_samples)
+
+
+def print_summary(result: Mapping[str, Any]) -> None:
+    """The result for a reader."""
+    found = [*result["races"], *result["findings"]]
+    print(f"for every legal timing: {'NOT SAFE' if found else 'proven'} ({result['proof_cpu_s']:.3f} CPU s)")
+    print(
+        "".join(f"  {row['kind']}: {row['message']}\n" for row in found) or f"  {proof_text(result['proofs'])}\n",
+        end="",
+    )
+    for name, row in result["executors"].items():
+        print_executor(name, row, result["samples"])
+    for name, reason in result["skipped"].items():
+        print(f"{name:<10} not run: {reason}")
+
+
+def print_executor(name: str, row: Mapping[str, Any], n_samples: int) -> None:
+    """What one executor computed."""
+    verdict = f"{row['layers']} layers equal on {n_samples} samples" if row["ok"] else "DIFFERS"
+    print(f"{name:<10} {verdict} ({row['cpu_s']:.3f} CPU s)")
+    found = row["first_difference"]
+    if found:
+        place = f"{found['output']}{found['index']} of sample {found['sample']}"
+        print(f"  in layer {found['layer']}, {place}: got {found['got']}, expected {found['expected']}")
+    if row["error"]:
+        print(f"  {row['error']}")
