@@ -21,11 +21,12 @@ module npuc_array #(
     input  wire [1023:0] layer,
     // from the fetcher
     input  wire [63:0]   data,
-    input  wire [3:0]    n_bytes,
     input  wire          input_write,
     input  wire [11:0]   input_place,
     input  wire [7:0]    input_lanes,
     input  wire          weight_write,
+    input  wire [63:0]   weight_data,
+    input  wire [3:0]    weight_bytes,
     input  wire          chunk_loaded,
     input  wire          may_finish,         // the last load is done, or can only go on when buffers become free
     output reg  [31:0]   input_freed,
@@ -101,12 +102,17 @@ module npuc_array #(
     wire [15:0] rows_left = row_values - row_value;
     wire [3:0]  step_rows = depthwise ? (taps - (step << 2) < 16'd4 ? taps[3:0] - {step[1:0], 2'd0} : 4'd4)
                             : packed_rows ? (rows_left < 16'd8 ? rows_left[3:0] : 4'd8) : k_n[3:0];
-    wire [15:0] step_bytes = step_rows * group_n[3:0];
-    wire [31:0] group_bytes = (depthwise ? taps : taps * k_n) * {16'd0, group_n};
+    // Coded weights come in the order of the layout: with more than one chunk, those of a block stay until its end.
+    wire        resident = instruction[`NPUC_MAC_CONV_CODED_WORDS] != 16'd0 && !depthwise && k_channels > 17'd8;
+    wire [31:0] channel_bytes = taps * {15'd0, k_channels};
+    wire [15:0] step_bytes = resident ? k_channels[15:0] * group_n : step_rows * group_n[3:0];
+    wire [31:0] group_start = resident ? (group << 3) * channel_bytes : 32'd0;
+    wire [31:0] group_bytes = resident ? channel_bytes * {16'd0, group_n} : (depthwise ? taps : taps * k_n) * {16'd0, group_n};
+    wire [31:0] weight_place = weight_base + group_start + (resident ? k_done * {16'd0, group_n} : 32'd0) + {16'd0, weight_at};
 
     reg [15:0]  chunks_loaded;                              // and not used up
     reg [11:0]  input_base;
-    wire        has_weights = weight_loaded - weight_base >= group_bytes;
+    wire        has_weights = weight_loaded - weight_base >= group_start + group_bytes;
     wire        has_room = blocks_begun - blocks_output < 16'd2;
     wire        fire = running && (!at_group || has_weights) && (!at_chunk || chunks_loaded != 16'd0)
                        && (!at_block || has_room) && (!at_chunk || !last_chunk || !last_block || may_finish);
@@ -132,7 +138,7 @@ module npuc_array #(
     wire [31:0] chunk_words = units * {16'd0, span_y} * {16'd0, span_x};
 
     always @(posedge clk) begin
-        if (weight_write) weight_loaded <= weight_loaded + {28'd0, n_bytes};
+        if (weight_write) weight_loaded <= weight_loaded + {28'd0, weight_bytes};
         chunks_loaded <= chunks_loaded + {15'd0, chunk_loaded} - {15'd0, fire && chunk_end};
         if (fire) advance;
         if (load) begin
@@ -162,8 +168,10 @@ module npuc_array #(
             end
             if (pixels_end) begin
                 group <= last_group ? 16'd0 : group + 16'd1;
-                weight_base <= weight_base + group_bytes;
-                weight_freed <= weight_freed + group_bytes;
+                if (!resident || block_end) begin
+                    weight_base <= weight_base + group_start + group_bytes;
+                    weight_freed <= weight_freed + group_start + group_bytes;
+                end
             end
             if (at_block) blocks_begun <= blocks_begun + 16'd1;
             if (at_chunk && last_chunk && last_block) started_last <= 1'b1;
@@ -194,7 +202,7 @@ module npuc_array #(
     always @(posedge clk) begin
         for (b = 0; b < 8; b = b + 1) begin
             if (input_write && input_lanes[b]) input_buffer[input_place][8*b+:8] <= data[8*b+:8];
-            if (weight_write && b < n_bytes) weight_buffer[(weight_loaded + b) % WEIGHT_BYTES] <= data[8*b+:8];
+            if (weight_write && b < weight_bytes) weight_buffer[(weight_loaded + b) % WEIGHT_BYTES] <= weight_data[8*b+:8];
         end
     end
 
@@ -264,7 +272,7 @@ module npuc_array #(
                                : packed_rows ? channel_of(port_word[l], port_k[l]) : channel_of(port_word[0], l),
                                is_signed, layer[`NPUC_LAYER_IFM_ZERO_POINT]);
                 right[8*l+o] <= l < step_rows && o < group_n
-                    ? $signed(weight_buffer[(weight_base + {16'd0, weight_at} + l * group_n + o) % WEIGHT_BYTES]) : 8'sd0;
+                    ? $signed(weight_buffer[(weight_place + l * group_n + o) % WEIGHT_BYTES]) : 8'sd0;
             end
         end
         {s0_valid, s0_first, s0_last, s0_clear} <= {fire && !rst, step == 16'd0, last_step, k_done == 16'd0};

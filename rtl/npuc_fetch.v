@@ -36,6 +36,13 @@ module npuc_fetch #(
     output wire [11:0]   input_place,
     output wire [7:0]    input_lanes,
     output wire          weight_write,
+    output wire          code_write,
+    output wire          decode_pass,         // the stream of coded weights is wanted once more
+    output wire [31:0]   decode_weights,      // weights of the instruction
+    input  wire          decoded_write,
+    input  wire [3:0]    decoded_bytes,
+    output wire          decode_room,
+    input  wire          decode_done,
     output wire          scale_write,
     output wire          table_write,
     output wire          residual_write,
@@ -49,12 +56,13 @@ module npuc_fetch #(
     input  wire [31:0]   weight_freed,
     input  wire [31:0]   residual_freed
 );
-    localparam INPUT = 3'd0, WEIGHTS = 3'd1, SCALES = 3'd2, TABLE = 3'd3, RESIDUAL = 3'd4, DONE = 3'd5;
+    localparam INPUT = 3'd0, WEIGHTS = 3'd1, SCALES = 3'd2, TABLE = 3'd3, RESIDUAL = 3'd4, DONE = 3'd5, CODE = 3'd6;
     localparam TAGS = 128, TAG_BITS = 26;
 
     // The region and the layer ---------------------------------------------------------------------------------------
 
     wire        depthwise = instruction[`NPUC_INSTRUCTION_OPCODE] == `NPUC_OP_MAC_DEPTHWISE;
+    wire        coded = instruction[`NPUC_MAC_CONV_CODED_WORDS] != 16'd0;
     wire [15:0] y0 = instruction[`NPUC_MAC_CONV_Y], x0 = instruction[`NPUC_MAC_CONV_X], c0 = instruction[`NPUC_MAC_CONV_C];
     wire [16:0] height = instruction[`NPUC_MAC_CONV_HEIGHT] + 17'd1;
     wire [16:0] width = instruction[`NPUC_MAC_CONV_WIDTH] + 17'd1;
@@ -141,9 +149,10 @@ module npuc_fetch #(
     wire [29:0] tap_start = (tap * {13'd0, k_channels} + {14'd0, k_done}) * {14'd0, group_n};
     wire [29:0] weights_start = instruction[`NPUC_MAC_CONV_WEIGHTS] + group_start + (whole ? 30'd0 : tap_start);
     wire [29:0] weights_n = whole ? block_n * channel_weights : {14'd0, k_n} * {14'd0, group_n};
-    wire [29:0] run_start = phase == SCALES ? layer[`NPUC_LAYER_SCALES] + 30'd10 * {14'd0, c0 + block_c}
+    wire [29:0] code_offset = ((30'd10 * layer[`NPUC_LAYER_OFM_CHANNELS] + 30'd15) >> 4) << 4;
+    wire [29:0] run_start = phase == CODE ? layer[`NPUC_LAYER_SCALES] + code_offset : phase == SCALES ? layer[`NPUC_LAYER_SCALES] + 30'd10 * {14'd0, c0 + block_c}
                             : phase == TABLE ? layer[`NPUC_LAYER_TABLE] : weights_start;
-    wire [29:0] run_n = phase == SCALES ? 30'd10 * {14'd0, block_n} : phase == TABLE ? 30'd256 : weights_n;
+    wire [29:0] run_n = phase == CODE ? {23'd0, layer[`NPUC_LAYER_CODE_TABLE], 4'd0} : phase == SCALES ? 30'd10 * {14'd0, block_n} : phase == TABLE ? 30'd256 : weights_n;
     wire [29:0] run_at = run_start + run_done;
     wire [29:0] run_left = run_n - run_done;
     wire [3:0]  run_room = 4'd8 - {1'b0, run_at[2:0]};
@@ -174,12 +183,14 @@ module npuc_fetch #(
     reg [7:0]   under_way;
     wire        has_room = phase == INPUT ? input_used + chunk_words - input_freed <= INPUT_WORDS
                            : phase == WEIGHTS ? weight_used + 32'd8 - weight_freed <= WEIGHT_BYTES
-                           : is_residual ? residual_used - residual_freed < RESIDUAL_WORDS : owned;
+                           : is_residual ? residual_used - residual_freed < RESIDUAL_WORDS : phase == CODE || owned;
+    assign decode_room = weight_used + 32'd8 - weight_freed <= WEIGHT_BYTES;
+    assign decode_weights = channels * channel_weights;
     wire        runs = valid && setup == SETUP_CYCLES - 1 && phase != DONE;
     assign request = runs && has_room && under_way < TAGS - 1;
     assign request_word = at[29:3];
-    assign all_loaded = valid && phase == DONE && under_way == 8'd0;
-    assign blocked = runs && !has_room && under_way == 8'd0;
+    assign all_loaded = valid && phase == DONE && under_way == 8'd0 && (!coded || decode_done);
+    assign blocked = (runs && !has_room && under_way == 8'd0) || (valid && coded && !decode_done && !decode_room);
 
     // Loops: the innermost first. -------------------------------------------------------------------------------------
 
@@ -192,18 +203,19 @@ module npuc_fetch #(
     wire input_end = plane_end && is_last_unit;
     wire residual_end = plane_end && is_last_group;
     wire weights_end = is_run_end && (whole || (tap + 16'd1 == taps && is_last_group));
-    wire chunks_end = weights_end && is_last_k;
+    wire chunk_end = coded ? phase == INPUT && input_end : phase == WEIGHTS && weights_end;
+    assign decode_pass = fire && coded && chunk_end && k_done == 16'd0 && block_c == 16'd0;
     wire use_table = layer[`NPUC_LAYER_USE_TABLE], use_residual = layer[`NPUC_LAYER_USE_RESIDUAL];
     wire needs_table = use_table && block_c == 16'd0;
     wire constants_end = is_run_end && (phase == TABLE || !needs_table);
     wire block_end = use_residual ? is_residual && residual_end
                      : needs_scales ? (phase == SCALES || phase == TABLE) && constants_end
-                     : phase == WEIGHTS && chunks_end;
+                     : chunk_end && is_last_k;
 
     always @(posedge clk) begin
         if (release_front) valid <= 1'b0;
         if (start) begin
-            {valid, setup, phase} <= {1'b1, 5'd0, INPUT};
+            {valid, setup, phase} <= {1'b1, 5'd0, start_instruction[`NPUC_MAC_CONV_CODED_WORDS] != 16'd0 ? CODE : INPUT};
             {instruction, layer} <= {start_instruction, start_layer};
             {block_y, block_x, block_c, k_done, unit, group, tap} <= 0;
             {row_interval, row, pixel_interval, pixel, run_done, second} <= 0;
@@ -223,6 +235,7 @@ module npuc_fetch #(
                 residual_base <= residual_base + 9'd1;
             end
         end
+        if (decoded_write) weight_used <= weight_used + {28'd0, decoded_bytes};
         if (rst) begin
             valid <= 1'b0;
             {input_used, weight_used, residual_used, input_base, residual_base} <= 0;
@@ -248,6 +261,7 @@ module npuc_fetch #(
                 else unit <= is_last_unit ? 16'd0 : unit + 16'd1;
             end
             if (phase == INPUT && input_end) phase <= WEIGHTS;
+            if (chunk_end) next_chunk;
             if (is_residual && residual_end) next_block;
         end else begin
             run_done <= is_run_end ? 30'd0 : run_done + {26'd0, run_word};
@@ -256,15 +270,21 @@ module npuc_fetch #(
                     tap <= tap + 16'd1 == taps ? 16'd0 : tap + 16'd1;
                     if (tap + 16'd1 == taps) group <= is_last_group ? 16'd0 : group + 16'd1;
                 end
-                if (weights_end) begin
-                    k_done <= is_last_k ? 16'd0 : k_done + k_n;
-                    phase <= !is_last_k ? INPUT : needs_scales ? SCALES : RESIDUAL;
-                    if (block_end) next_block;
-                end
+                if (chunk_end) next_chunk;
+            end else if (phase == CODE) begin
+                if (is_run_end) phase <= INPUT;
             end else if (is_run_end) begin
                 phase <= constants_end ? RESIDUAL : TABLE;
                 if (block_end) next_block;
             end
+        end
+    endtask
+
+    task next_chunk;
+        begin
+            k_done <= is_last_k ? 16'd0 : k_done + k_n;
+            phase <= !is_last_k ? INPUT : needs_scales ? SCALES : RESIDUAL;
+            if (block_end) next_block;
         end
     endtask
 
@@ -306,6 +326,7 @@ module npuc_fetch #(
     assign input_place = tag_place;
     assign input_lanes = lanes;
     assign weight_write = response && tag_phase == WEIGHTS;
+    assign code_write = response && tag_phase == CODE;
     assign scale_write = response && tag_phase == SCALES;
     assign table_write = response && tag_phase == TABLE;
     assign residual_write = response && tag_phase == RESIDUAL;

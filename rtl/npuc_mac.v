@@ -54,6 +54,10 @@ module npuc_mac (
 
     wire [63:0] data;
     wire [3:0]  n_bytes;
+    wire        code_write, decode_pass, decoded_write, decode_room, decode_done;
+    wire [31:0] decode_weights;
+    wire [63:0] decoded;
+    wire [3:0]  decoded_bytes;
     wire        input_write, weight_write, scale_write, table_write, residual_write;
     wire        chunk_loaded, residual_loaded;
     wire [11:0] input_place;
@@ -64,11 +68,39 @@ module npuc_mac (
     wire [15:0] steps_left, blocks_output;
     wire [255:0] read_sums;
 
+    // The decoder goes first at the read port: it asks for no more than it can hold, and the fetcher runs far ahead.
+    wire [1:0]  request, grant;
+    wire [26:0] fetch_word, stream_word;
+    reg         owners[0:255];
+    reg [7:0]   owner_head, owner_tail;
+    wire        owner = owners[owner_head];
+    assign grant = request[1] ? 2'b10 : request;
+    assign read_request = request != 2'd0;
+    assign read_word = grant[0] ? fetch_word : stream_word;
+    always @(posedge clk) begin
+        if (read_grant) begin
+            owners[owner_tail] <= grant[1];
+            owner_tail <= owner_tail + 8'd1;
+        end
+        if (read_response) owner_head <= owner_head + 8'd1;
+        if (rst) {owner_head, owner_tail} <= 0;
+    end
+
+    npuc_decoder decoder (
+        .clk(clk), .rst(rst), .start(start && !is_wait), .start_address(next_instruction[`NPUC_MAC_CONV_WEIGHTS]),
+        .start_words(next_instruction[`NPUC_MAC_CONV_CODED_WORDS]), .n_pass_weights(decode_weights),
+        .table_write(code_write), .data(data), .n_bytes(n_bytes), .table_units(front_layer[`NPUC_LAYER_CODE_TABLE]),
+        .pass(decode_pass), .done(decode_done), .request(request[1]), .request_word(stream_word),
+        .grant(grant[1] && read_grant), .response(read_response && owner), .response_data(read_data),
+        .has_room(decode_room), .write(decoded_write), .weights(decoded), .n_weights(decoded_bytes));
+
     npuc_fetch fetch (
         .clk(clk), .rst(rst), .start(start && !is_wait), .start_instruction(next_instruction), .start_layer(next_layer),
         .release_front(issue_end), .valid(front_valid), .instruction(front_instruction), .layer(front_layer),
-        .owned(front_owned), .request(read_request), .request_word(read_word), .grant(read_grant),
-        .response(read_response), .response_data(read_data), .data(data), .n_bytes(n_bytes),
+        .owned(front_owned), .request(request[0]), .request_word(fetch_word), .grant(grant[0] && read_grant),
+        .response(read_response && !owner), .response_data(read_data), .data(data), .n_bytes(n_bytes),
+        .code_write(code_write), .decode_pass(decode_pass), .decode_weights(decode_weights),
+        .decoded_write(decoded_write), .decoded_bytes(decoded_bytes), .decode_room(decode_room), .decode_done(decode_done),
         .input_write(input_write), .input_place(input_place), .input_lanes(input_lanes), .weight_write(weight_write),
         .scale_write(scale_write), .table_write(table_write), .residual_write(residual_write),
         .residual_place(residual_place), .residual_lanes(residual_lanes), .chunk_loaded(chunk_loaded),
@@ -77,9 +109,10 @@ module npuc_mac (
 
     npuc_array array (
         .clk(clk), .rst(rst), .load(load), .valid(back_valid), .instruction(instruction), .layer(layer),
-        .data(data), .n_bytes(n_bytes), .input_write(input_write), .input_place(input_place),
-        .input_lanes(input_lanes), .weight_write(weight_write), .chunk_loaded(chunk_loaded),
-        .may_finish(front_owned && (all_loaded || blocked)), .input_freed(input_freed), .weight_freed(weight_freed),
+        .data(data), .input_write(input_write), .input_place(input_place),
+        .input_lanes(input_lanes), .weight_write(weight_write || decoded_write),
+        .weight_data(decoded_write ? decoded : data), .weight_bytes(decoded_write ? decoded_bytes : n_bytes),
+        .chunk_loaded(chunk_loaded), .may_finish(front_owned && (all_loaded || blocked)), .input_freed(input_freed), .weight_freed(weight_freed),
         .blocks_output(blocks_output), .in_last_chunk(in_last_chunk), .finishes_entry(finishes_entry),
         .steps_left(steps_left), .entries_done(entries_done), .done(array_done), .read_entry(read_entry),
         .read_sums(read_sums));

@@ -1,7 +1,7 @@
 """Whole networks on the core: every byte of sram against the simulator, and total cycles against the timing model.
 
-The core has neither vector unit nor weight decoder: a network runs with raw weights, up to its first instruction of the
-vector unit. The bench plays the fetcher.
+The core has no vector unit: a network runs up to its first instruction of one, with coded weights, as the compiler
+stores them, and with raw ones. The bench plays the fetcher of instructions.
 """
 
 from collections.abc import Sequence
@@ -56,12 +56,15 @@ def _inputs(io: tuple[IoEntry, ...]) -> tuple[IoEntry, ...]:
     return tuple(entry for entry in io if entry.direction == "in")
 
 
+@pytest.mark.parametrize("weights", ["raw", "coded"])
 @pytest.mark.parametrize("model", ["mlperf_ad", "mlperf_kws"])
 def test_network_is_bit_exact_and_near_the_timing_model(
-    model: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    model: str, weights: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coding, "_code", raw_pieces)
+    if weights == "raw":
+        monkeypatch.setattr(coding, "_code", raw_pieces)
     program = compiled(model)
+    assert bool(program.code.fields["coded_words"].any()) == (weights == "coded")
     machine = Machine(program, SRAM_BYTES)
     sram = machine.memories.arrays[Memory.SRAM]
     inputs = {
