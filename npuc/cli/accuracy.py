@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +10,7 @@ import typer
 
 from npuc.cli.calibrate import require_float
 from npuc.cli.check import reference_graph
-from npuc.cli.console import print_json
+from npuc.cli.console import print_json, print_table
 from npuc.cli.logits import integer_values, softmax_input
 from npuc.cli.option import Json, Model, Preprocess, Shapes, read_shapes
 from npuc.cli.run import host_outputs, run_all, stored_samples
@@ -78,8 +78,16 @@ def compare(graph: Graph, data: bytes, source: str, settings: Any, labels: Array
         "agreement": agreement(floats[output], measured),
         "top1_float": None if labels is None else top1(floats[output], labels),
         "top1_int8": None if labels is None else top1(measured, labels),
-        "layers": [],
+        "layers": layers(graph, machine, arrays),
     }
+
+
+def layers(graph: Graph, machine: Machine, arrays: Mapping[str, Array]) -> list[dict[str, Any]]:
+    """The layers of the program's reference graph; none when it was stripped."""
+    from npuc.cli.layer_accuracy import layer_rows
+
+    container = machine.program.container
+    return layer_rows(graph, reference_graph(container), arrays) if container.reference else []
 
 
 def program_logits(machine: Machine, arrays: Mapping[str, Array]) -> Array | None:
@@ -104,3 +112,21 @@ def print_summary(result: Mapping[str, Any]) -> None:
     print(f"same class as float: {100 * result['agreement']:.2f} %")
     if result["top1_float"] is not None:
         print(f"top-1: float {100 * result['top1_float']:.2f} %, int8 {100 * result['top1_int8']:.2f} %")
+    if result["layers"]:
+        print_layers(result["layers"])
+
+
+def print_layers(rows: Sequence[Mapping[str, Any]]) -> None:
+    """A line for each layer."""
+    print_table(
+        ["layer ", "SQNR dB", "alone dB", "saturated %"],
+        [
+            (row["name"], decibels(row["sqnr_db"]), decibels(row["alone_sqnr_db"]), f"{100 * row['saturation']:.3f}")
+            for row in rows
+        ],
+    )
+
+
+def decibels(value: float | None) -> str:
+    """A ratio for the table; a dash where there is none."""
+    return "-" if value is None else f"{value:.2f}"

@@ -129,6 +129,8 @@ def test_accuracy_json(npuc: Npuc, program: Path) -> None:
         "sqnr_db", "cosine", "agreement", "top1_float", "top1_int8", "metric", "layers",
     }  # fmt: skip
     assert found["sqnr_db"] > 25
+    assert "residual1/add" in [layer["name"] for layer in found["layers"]]
+    assert all(layer["sqnr_db"] > 25 and 0 <= layer["saturation"] < 0.01 for layer in found["layers"])
     assert found["top1_float"] - found["top1_int8"] < 0.007
 
 
