@@ -1,5 +1,6 @@
 """The core under Verilator: builds the bench, once for each content of its sources, and runs programs on it."""
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -114,13 +115,15 @@ def _binary() -> Path:
         digest.update(path.read_bytes())
     cache_home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     binary = cache_home / "npuc" / "rtl" / digest.hexdigest()[:24]
-    if not binary.is_file():
-        _build(verilator, sources, binary)
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    with binary.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not binary.is_file():
+            _build(verilator, sources, binary)
     return binary
 
 
 def _build(verilator: str, sources: Sequence[Path], binary: Path) -> None:
-    binary.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=binary.parent) as folder:
         command = [verilator, *FLAGS, f"-I{RTL}", "--Mdir", folder, "-o", "bench", *map(str, sources)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

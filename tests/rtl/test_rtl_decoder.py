@@ -10,7 +10,7 @@ from tests.rtl.shapes import SCALES, WEIGHTS, Case, draw, expected_sram, job_of,
 from tests.simulator.assemble import sram
 
 WEIGHT_BUFFER_BYTES = 8192
-SHAPES = 30
+SHAPES = 20
 
 Random = np.random.Generator
 
