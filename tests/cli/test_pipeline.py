@@ -51,7 +51,7 @@ def test_the_tour_of_the_readme_works_as_written(npuc: Npuc, tmp_path: Path) -> 
         shutil.copy(DIGITS / name, tmp_path / name)
     tour = (ROOT / "README.md").read_text(encoding="utf-8").split("## Sixty seconds")[1].split("## ")[0]
     commands = [line.split()[1:] for line in tour.splitlines() if line.startswith("    npuc ")]
-    assert [command[0] for command in commands] == ["calibrate", "compile", "run", "profile"]
+    assert [command[0] for command in commands] == ["calibrate", "compile", "run", "profile", "verify"]
     for command in commands:
         assert npuc(*command).status == 0, command
 
