@@ -22,12 +22,10 @@ class ArmImage:
     segments: tuple[tuple[int, bytes], ...]
     functions: tuple[tuple[int, int, str], ...]
 
-    def place(self, address: int) -> str:
-        """An address as messages show it: with the function that it is in, if any."""
-        for start, n_bytes, name in self.functions:
-            if start <= address < start + n_bytes:
-                return f"{address:#010x} in {name}"
-        return f"{address:#010x}"
+    def function(self, address: int) -> str:
+        """Name of the function that an address is in; empty when it is in none."""
+        names = (name for start, n_bytes, name in self.functions if start <= address < start + n_bytes)
+        return next(names, "")
 
 
 def load_image(path: Path) -> ArmImage:

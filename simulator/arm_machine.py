@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from unicorn.arm_const import UC_ARM_REG_LR, UC_ARM_REG_PC, UC_ARM_REG_SP
 from unicorn.unicorn_const import (
+    UC_ERR_INSN_INVALID,
     UC_HOOK_INTR,
     UC_HOOK_MEM_INVALID,
     UC_MEM_FETCH_PROT,
@@ -76,7 +77,7 @@ class ArmMachine:
         self.device = NpuDevice(target, self.memory)
         self._interrupts = Interrupts(self._uc, FLASH_BASE)
         self._semihosting = Semihosting(self._uc, output)
-        self._instructions = 0
+        self.instructions = 0
         # Cycles of the NPU in an instruction of the Arm core.
         self._rate = CYCLES_PER_INSTRUCTION * Fraction(target.board.npu_hz, target.board.arm_hz)
         self._failure = ""
@@ -96,7 +97,7 @@ class ArmMachine:
         """Run to the end of the firmware; its exit status. SimulatorFault names what it did wrong, and where."""
         try:
             while self._semihosting.status is None:
-                if self._instructions >= max_instructions:
+                if self.instructions >= max_instructions:
                     raise SimulatorFault(f"the firmware has not ended after {max_instructions} instructions",
                                          "end it with a semihosting exit, or allow more")  # fmt: skip
                 self._slice(max_instructions)
@@ -112,7 +113,7 @@ class ArmMachine:
             interrupts.enter()
         # A pending interrupt is taken by the first instruction that unmasks it.
         n = 1 if interrupts.pending else self._instructions_to_event()
-        n = min(n, max_instructions - self._instructions)
+        n = min(n, max_instructions - self.instructions)
         self._emulate(n)
         if self._exception is not None:
             self._take_exception(self._exception)
@@ -126,15 +127,15 @@ class ArmMachine:
         event = self.device.next_event
         if event is None:
             return QUANTUM
-        return min(max(self._instruction_at(event) - self._instructions, 1), QUANTUM)
+        return min(max(self._instruction_at(event) - self.instructions, 1), QUANTUM)
 
     def _instruction_at(self, cycle: int) -> int:
         """The first instruction that begins at a cycle of the NPU or later."""
         return -int(-cycle // self._rate)
 
     def _advance(self, n_instructions: int) -> None:
-        self._instructions += n_instructions
-        self.device.advance_to(int(self._instructions * self._rate))
+        self.instructions += n_instructions
+        self.device.advance_to(int(self.instructions * self._rate))
 
     def _emulate(self, n_instructions: int) -> None:
         self._exception, self._failure = None, ""
@@ -143,7 +144,9 @@ class ArmMachine:
             # A count every time: calls with and without one on the same instance hang.
             self._uc.emu_start(pc | 1, _NOWHERE, count=n_instructions)
         except UcError as error:
-            raise SimulatorFault(self._failure or str(error), "check pointers, stack and linker script") from error
+            is_unknown = error.errno == UC_ERR_INSN_INVALID
+            reason = "executes an instruction that the core does not know" if is_unknown else str(error)
+            raise SimulatorFault(self._failure or reason, "check pointers, stack and linker script") from error
         if self._failure:
             raise SimulatorFault(self._failure, "see docs/firmware.md")
 
@@ -155,7 +158,7 @@ class ArmMachine:
             self._semihosting.serve()
             self._uc.reg_write(UC_ARM_REG_PC, pc + 2)
         else:
-            kind = {1: "an undefined instruction", 2: "svc", 7: "a breakpoint"}.get(number, f"exception {number}")
+            kind = {2: "svc", 7: "a breakpoint"}.get(number, f"exception {number}")
             raise SimulatorFault(f"runs into {kind}", "the co-simulation knows interrupt 0 and semihosting only")
 
     def _is_asleep(self) -> bool:
@@ -168,7 +171,7 @@ class ArmMachine:
         if self._interrupts.pending:
             self._advance(1)
         elif event is not None:
-            self._advance(max(self._instruction_at(event) - self._instructions, 1))
+            self._advance(max(self._instruction_at(event) - self.instructions, 1))
         else:
             self._idle_wakes += 1
             self._advance(1)
@@ -180,8 +183,11 @@ class ArmMachine:
         return None if found is None else int.from_bytes(found.tobytes(), "little")
 
     def _place(self) -> str:
+        """Program counter, the function that it is in, and the function that the link register leads to."""
         pc, lr = (self._uc.reg_read(register) for register in (UC_ARM_REG_PC, UC_ARM_REG_LR))
-        return f"{self.image.place(pc)}, called from {self.image.place((lr & ~1) - 2)}"
+        function, caller = self.image.function(pc), self.image.function((lr & ~1) - 2)
+        came_from = f", called from {caller}" if caller and caller != function else ""
+        return f"{pc:#010x}" + (f" in {function}" if function else "") + came_from
 
     def _share(self, address: int, n_bytes: int, permissions: int) -> Bytes:
         """Map memory that numpy sees too."""

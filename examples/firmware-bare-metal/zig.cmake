@@ -11,5 +11,5 @@ set(CMAKE_C_COMPILER ${NPUC_PYTHON} -m ziglang cc)
 set(CMAKE_C_ARCHIVE_CREATE "${NPUC_PYTHON} -m ziglang ar qc <TARGET> <OBJECTS>")
 set(CMAKE_C_ARCHIVE_FINISH "${NPUC_PYTHON} -m ziglang ranlib <TARGET>")
 set(CMAKE_C_FLAGS_INIT "-target thumb-freestanding-eabi -mcpu=cortex_m33 -ffreestanding -ffunction-sections \
--fdata-sections -g0 -fno-unwind-tables -fno-sanitize=undefined")
-set(CMAKE_EXE_LINKER_FLAGS_INIT "-nostdlib -static -Wl,-z,max-page-size=16")
+-fdata-sections -g -fno-unwind-tables -fno-sanitize=undefined")
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-nostdlib -static -Wl,-z,max-page-size=16 -Wl,-e,reset_handler")

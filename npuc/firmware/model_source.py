@@ -65,7 +65,7 @@ def identifier(text: str) -> str:
 
 def comment(text: str) -> str:
     """`text` as it may stand in a C comment."""
-    return re.sub(r"[^ -)+-.0-~]", "_", text.replace("??", "__"))
+    return re.sub(r"[^ -)+-~]", "_", text.replace("??", "__"))
 
 
 def literal(text: str) -> str:

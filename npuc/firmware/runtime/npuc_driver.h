@@ -107,7 +107,7 @@ npuc_status npuc_run(npuc_context *context);
 npuc_status npuc_run_async(npuc_context *context, npuc_callback callback, void *user);
 
 /* Waits for the end of the inference; NPUC_ERROR_TIMEOUT, and the inference goes on, when it has taken `timeout` cycles of the
- * NPU before. */
+ * NPU before; that is looked at whenever npuc_hook_wait returns. */
 npuc_status npuc_wait(npuc_context *context, uint32_t timeout);
 
 /* To be called from the NPU's interrupt vector. */

@@ -1,0 +1,215 @@
+"""The folder of `npuc firmware`: the same bytes every time, whole or not at all, C that no compiler complains about."""
+
+import ctypes
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isa import arithmetic
+from isa.container import read_container, write_container
+from isa.container_format import IoEntry
+from isa.errors import IsaError
+from isa.registers import REGISTERS
+from npuc.cli import main
+from npuc.errors import UsageError
+from npuc.firmware.bundle import RUNTIME, FirmwareError, bundle_files, make_model, write_folder
+from npuc.firmware.model_source import Layer, comment, identifier, literal, real
+from npuc.firmware.toolchain import WARNINGS
+from tests.firmware_runtime.build import BOARD, FLAGS, compiler, leave_out, model, program, variant
+from tests.shared_data import ROOT
+
+HOSTILE = 'a*/ b"\\??/\n#error é'
+
+
+def test_the_same_program_gives_the_same_files() -> None:
+    assert bundle_files([model("ink")]) == bundle_files([make_model(program("ink"), "ink", {})])
+
+
+def test_the_program_in_c_is_the_container_without_its_reference_graph() -> None:
+    stored = read_container(model("ink").data)
+    assert stored == replace(read_container(program("ink")), reference=b"")
+    text = bundle_files([model("ink")])["ink_program.c"].decode()
+    words = [int(word, 16) for word in text[text.index("{\n") + 2 :].replace("u,", "").split()[:-1]]
+    assert np.array(words, "<u4").tobytes() == model("ink").data
+
+
+def host_compilers() -> list[str]:
+    return [name for name in ("gcc", "clang", "g++", "clang++") if shutil.which(name)]
+
+
+@pytest.mark.parametrize("command", [*host_compilers(), "cross"])
+def test_generated_files_and_runtime_compile_without_a_warning(command: str, tmp_path: Path) -> None:
+    io = (*model("ink").container.io, replace(model("ink").container.io[0], name=HOSTILE))
+    hostile = replace(
+        variant(model("ink"), "hostile", io=io), layers=(Layer(HOSTILE, 2, 1),)
+    )  # fmt: skip
+    for name, content in bundle_files([model("ink"), hostile]).items():
+        (tmp_path / name).write_bytes(content)
+    if command.endswith("++"):
+        headers = "\n".join(f'#include "{path.name}"' for path in sorted(tmp_path.glob("*.h")))
+        (tmp_path / "all.cpp").write_text(headers)
+        call = [command, "-std=c++11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", "all.cpp"]
+        subprocess.run(call, cwd=tmp_path, check=True)
+        return
+    call = [*(compiler() if command == "cross" else [command]), *WARNINGS, "-c"]
+    for path in sorted(tmp_path.glob("*.c")):
+        subprocess.run([*call, path.name, "-o", "out.o"], cwd=tmp_path, check=True)
+
+
+def test_names_for_c_are_harmless() -> None:
+    assert identifier("3 Weird/näme!") == "_3_weird_n_me"
+    assert identifier("") == "x"
+    assert comment(HOSTILE) == 'a_/ b"\\__/_#error _'
+    assert literal('a"\\?\n') == r'"a\042\134\077\012"'
+    assert [real(value) for value in (1.0, 1e-8, 0.1)] == ["1.0f", "1e-08f", "0.1f"]
+    entry: IoEntry = model("ink").container.io[0]
+    twins = variant(model("ink"), "twins", io=(replace(entry, name="a b"), replace(entry, name="a_b")))
+    assert [name for name, _ in twins.tensors()] == ["input_a_b", "input_a_b_2"]
+
+
+@pytest.mark.parametrize("name", ["npuc_driver", "npuc", "ink"])
+def test_a_name_that_is_taken_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"the name {name} is taken"):
+        bundle_files([model("ink"), variant(model("ink"), name)])
+
+
+def test_programs_that_the_driver_cannot_serve_are_refused() -> None:
+    container = read_container(program("ink"))
+    in_dram = replace(container.io[0], address=2 << 30)
+    for changed, message in (
+        (replace(container, arm_calls=bytes(64)), "calls the Arm core"),
+        (replace(container, io=(in_dram,)), "lies in dram"),
+        (replace(container, metadata={}), "does not say how much sram"),
+    ):
+        with pytest.raises(FirmwareError, match=message):
+            make_model(write_container(changed), "m", {})
+    with pytest.raises(IsaError):
+        make_model(b"no program", "m", {})
+
+
+def test_a_folder_is_replaced_as_a_whole_and_only_if_it_is_ours(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "out"
+    write_folder(folder, bundle_files([model("ink"), variant(model("ink"), "second")]))
+    write_folder(folder, bundle_files([model("ink")]))
+    assert sorted(path.name for path in folder.iterdir()) == sorted(bundle_files([model("ink")]))
+    assert [path.name for path in folder.parent.iterdir()] == ["out"]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "work.c").write_text("precious")
+    (tmp_path / "file").write_text("precious")
+    for taken in ("mine", "file"):
+        with pytest.raises(FirmwareError, match="was not written by npuc firmware"):
+            write_folder(tmp_path / taken, {"npuc.json": b""})
+    assert (tmp_path / "mine" / "work.c").read_text() == (tmp_path / "file").read_text() == "precious"
+
+
+def test_a_failure_in_between_leaves_the_old_folder(tmp_path: Path) -> None:
+    write_folder(tmp_path / "out", {"npuc.json": b"old"})
+    with pytest.raises(FirmwareError, match="cannot write"):
+        write_folder(tmp_path / "out", {"npuc.json": b"new", "no/such/folder.c": b""})
+    assert (tmp_path / "out" / "npuc.json").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+Invoke = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def npuc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Invoke:
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        return int(stop.value.code or 0), *capsys.readouterr()
+
+    return invoke
+
+
+def test_the_command_writes_models_driver_and_fragments(npuc: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "ink.npu").write_bytes(program("ink"))
+    assert npuc("firmware", "ink.npu", "-o", "out")[0] == 0
+    assert npuc("firmware", "-o", "again", "ink.npu", "--name", "other")[0] == 0
+    assert (tmp_path / "out" / "ink.h").exists()
+    assert (tmp_path / "again" / "other.h").exists()
+    record = json.loads((tmp_path / "out" / "ink.json").read_text())
+    assert record["arena_bytes"] == model("ink").arena_bytes
+    assert npuc("firmware", "--runtime-only", "-o", "runtime")[0] == 0
+    assert (tmp_path / "runtime" / "npuc_driver.c").exists()
+    status, out, _ = npuc("firmware", "--cmake-dir")
+    assert status == 0
+    assert (Path(out.strip()) / "npuc-config.cmake").is_file()
+    assert npuc("firmware", "-o", "nothing")[0] == 2
+    assert npuc("firmware", "ink.npu", "ink.npu", "-o", "x", "--name", "y")[0] == 2
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_program_whose_record_of_sram_is_too_low_is_refused(npuc: Invoke, tmp_path: Path) -> None:
+    container = read_container(program("digits"))
+    lying = replace(container, metadata={**container.metadata, "sram_peak_bytes": 70000})
+    (tmp_path / "m.npu").write_bytes(write_container(lying))
+    status, _, message = npuc("firmware", "m.npu", "-o", "out")
+    assert (status, (tmp_path / "out").exists()) == (1, False)
+    assert "limit 0x" in message
+
+
+def test_runtime_and_driver_are_small(tmp_path: Path) -> None:
+    from elftools.elf.elffile import ELFFile
+
+    for name, content in bundle_files([]).items():
+        (tmp_path / name).write_bytes(content)
+    code = ram = 0
+    for path in sorted(RUNTIME.glob("*.c")):
+        if path.name == "npuc_float.c":
+            continue
+        subprocess.run([*compiler(), *FLAGS, "-c", path.name, "-o", "out.o"], cwd=tmp_path, check=True)
+        with (tmp_path / "out.o").open("rb") as file:
+            for section in ELFFile(file).iter_sections():
+                flags, n_bytes = section["sh_flags"], section["sh_size"]
+                code += n_bytes if flags & 2 and not flags & 1 else 0
+                ram += n_bytes if flags & 1 else 0
+    assert code <= 8 * 1024
+    assert ram <= 512
+
+
+@pytest.mark.parametrize("half_even", [True, False])
+@pytest.mark.parametrize(("kind", "dtype"), [(0, "int8"), (1, "uint8"), (2, "int16")])
+def test_floats_are_converted_to_the_bits_of_the_host_tools(
+    kind: int, dtype: str, half_even: bool, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    if not (command := shutil.which("cc")):
+        leave_out("no C compiler for this machine")
+    source, library = RUNTIME / "npuc_float.c", tmp_path / "float.so"
+    subprocess.run([str(command), *WARNINGS, "-O2", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+
+    class Quantization(ctypes.Structure):
+        _fields_ = (("dtype", ctypes.c_int), ("scale", ctypes.c_float), ("zero_point", ctypes.c_int32),
+                    ("half_even", ctypes.c_int32))  # fmt: skip
+
+    call = ctypes.CDLL(str(library))
+    for scale in (1.0, 0.5, 0.0123, 3e-5):
+        ties = (np.arange(-400, 400) + 0.5) * scale
+        values = np.concatenate([ties, rng.normal(0, 200 * scale, 2000), [1e30, -1e30, np.inf, -np.inf, 0.0, -0.0]])
+        reals = values.astype(np.float32)
+        stored, back = np.zeros(reals.shape, dtype), np.zeros_like(reals)
+        rule = Quantization(kind, scale, 3, half_even)
+        call.npuc_quantize(reals.ctypes, stored.ctypes, len(reals), ctypes.byref(rule))
+        assert np.array_equal(stored, arithmetic.quantize(reals, scale, 3, dtype, half_even))
+        call.npuc_dequantize(stored.ctypes, back.ctypes, len(reals), ctypes.byref(rule))
+        assert np.array_equal(back, arithmetic.dequantize(stored, scale, 3))
+
+
+def test_docs_list_the_registers() -> None:
+    text = (ROOT / "docs" / "firmware.md").read_text()
+    for register in REGISTERS:
+        assert f"| {register.offset:#04x} | `{register.name}` | {register.access} | {register.doc} |" in text
+
+
+def test_the_example_is_what_it_says_it_is() -> None:
+    code = (BOARD / "main.c").read_text().split("int main(void)")[1].splitlines()
+    assert len(code) <= 30

@@ -1,0 +1,100 @@
+"""Firmware beside the NPU: the simulator's bytes however it waits, the same run every time, layers as they end."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npuc.firmware.model_source import Layer
+from simulator.arm_image import ArmImage
+from simulator.machine import Machine
+from simulator.program import load
+from simulator.trace import timeline
+from tests.firmware_runtime.build import BOARD, build, model, program, run
+
+N_SAMPLES, N_MODES = 20, 3
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> ArmImage:
+    return build(tmp_path_factory.mktemp("app"), BOARD / "main.c", [model("digits"), model("ink")])
+
+
+def expected_lines() -> Iterator[str]:
+    """What the example prints in one mode, computed on the simulator."""
+    machines = {name: Machine(load(program(name))) for name in ("ink", "digits")}
+    random = 1
+    for _ in range(N_SAMPLES):
+        words = []
+        for _ in range(32 * 32):
+            random = (random * 1664525 + 1013904223) % (1 << 32)
+            words.append(random)
+        for name, machine in machines.items():
+            bits = {"digits": 24, "ink": 28}[name]
+            image = (np.array(words, np.uint32) >> bits).astype(np.uint8).view(np.int8).reshape(1, 1, 32, 32)
+            (output,) = machine.run({"image": image}).values()
+            yield f"{name} {output.tobytes().hex(' ')}"
+
+
+def test_outputs_of_both_models_equal_the_simulators_in_every_completion_mode(example: ArmImage) -> None:
+    status, text, machine = run(example)
+    assert status == 0
+    assert text.splitlines() == [*expected_lines()] * N_MODES
+    assert machine.device.n_runs == 2 * N_SAMPLES * N_MODES  # every doorbell rings once
+    assert machine.device.reports == []
+
+
+def test_the_same_image_gives_the_same_run(tmp_path: Path) -> None:
+    image = build(tmp_path, LAYERS, [replace(model("digits"), layers=(Layer("first", 2, 1),))])
+    (_, first_text, first), (_, second_text, second) = run(image), run(image)
+    assert first.instructions == second.instructions
+    assert first_text == second_text
+
+
+LAYERS = """
+#include "board.h"
+#include "digits.h"
+
+npuc_device npu;
+static npuc_context context;
+static uint8_t arena[DIGITS_ARENA_BYTES] __attribute__((aligned(64)));
+static uint32_t last, n_layers;
+
+static void on_layer(const npuc_layer *layer, uint32_t cycles, void *user)
+{
+    print(user);
+    print(layer->name);
+    print(cycles >= last ? " later\\n" : " EARLIER\\n");
+    last = cycles;
+    n_layers++;
+}
+
+int main(void)
+{
+    for (int mode = NPUC_POLL; mode <= NPUC_INTERRUPT; mode++) {
+        static char title[] = "layer ";
+        require(npuc_device_init(&npu, NPU_BASE, (npuc_completion)mode));
+        require(digits_init(&context, &npu, arena, sizeof arena));
+        require(npuc_set_layer_hook(&context, digits_layers, DIGITS_N_LAYERS, on_layer, title));
+        last = 0;
+        require(npuc_run(&context));
+        const uint32_t cycles = npuc_cycles(&context);
+        print_hex("cycles", (const int8_t *)&cycles, 4);
+        print(cycles >= last ? "" : "LATE\\n");
+        require(npuc_set_layer_hook(&context, 0, 0, 0, 0));
+        require(npuc_run(&context));
+    }
+    return (int)n_layers;
+}
+"""
+
+
+def test_layers_report_their_ends_in_order_and_cycles_are_those_of_the_timeline(tmp_path: Path) -> None:
+    layers = (Layer("first", 2, 1), Layer('a "quoted"\n name', 2, 5), Layer("pool", 3, 1), Layer("softmax", 3, 2))
+    status, text, _ = run(build(tmp_path, LAYERS, [replace(model("digits"), layers=layers)]))
+    cycles = timeline(load(program("digits"))).total_cycles.to_bytes(4, "little").hex(" ")
+    lines = [f"layer {layer.name} later" for layer in layers] + [f"cycles {cycles}"]
+    assert text == "\n".join(lines * 2) + "\n"
+    assert status == 2 * len(layers)
