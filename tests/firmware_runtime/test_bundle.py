@@ -4,6 +4,7 @@ import ctypes
 import json
 import shutil
 import subprocess
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,17 +14,20 @@ import pytest
 
 from isa import arithmetic
 from isa.container import read_container, write_container
-from isa.container_format import IoEntry
+from isa.container_format import CONSTANTS_OFFSET, TABLE_OFFSET, IoEntry
 from isa.errors import IsaError
-from isa.registers import REGISTERS
+from isa.registers import DEVICE_VERSION, REGISTERS
+from isa.state import StateEntry, encode_states
 from npuc.cli import main
 from npuc.errors import UsageError
 from npuc.firmware.bundle import RUNTIME, FirmwareError, bundle_files, make_model, write_folder
 from npuc.firmware.model_source import Layer, comment, identifier, literal, real
 from npuc.firmware.toolchain import WARNINGS
-from tests.firmware_runtime.build import BOARD, FLAGS, compiler, leave_out, model, program, variant
+from simulator.arm_image import load_image
+from tests.firmware_runtime.build import BOARD, FLAGS, compiler, leave_out, model, program, run, variant
 from tests.shared_data import ROOT
 
+ABI = 0x4E500001
 HOSTILE = 'a*/ b"\\??/\n#error é'
 
 
@@ -202,6 +206,74 @@ def test_floats_are_converted_to_the_bits_of_the_host_tools(
         assert np.array_equal(stored, arithmetic.quantize(reals, scale, 3, dtype, half_even))
         call.npuc_dequantize(stored.ctypes, back.ctypes, len(reals), ctypes.byref(rule))
         assert np.array_equal(back, arithmetic.dequantize(stored, scale, 3))
+
+
+def test_fragments_for_make_and_linker_work_as_documented(tmp_path: Path) -> None:
+    for name, content in bundle_files([model("ink")]).items():
+        (tmp_path / name).write_bytes(content)
+    command = " ".join([*compiler(), *FLAGS])
+    script = (BOARD / "board.ld").read_text().replace(".text :", ".npuc : { INCLUDE npuc.ld } > FLASH\n    .text :")
+    (tmp_path / "app.ld").write_text(script)
+    (tmp_path / "Makefile").write_text(
+        f"include npuc.mk\nSOURCES := $(NPUC_SOURCES) {BOARD}/board.c main.c\n"
+        f"app.elf: $(SOURCES)\n\t{command} $(NPUC_CFLAGS) -I{BOARD} $(SOURCES) -nostdlib -static -Wl,--gc-sections "
+        "-Wl,-e,reset_handler -Wl,-z,max-page-size=16 -Wl,-T,app.ld -o $@\n"
+    )
+    (tmp_path / "main.c").write_text(
+        '#include "board.h"\n#include "ink.h"\nnpuc_device npu;\n'
+        "int main(void)\n{\n    return (int)(uintptr_t)ink_program.words & 127;\n}\n"
+    )
+    subprocess.run(["make"], cwd=tmp_path, check=True, capture_output=True)
+    assert run(load_image(tmp_path / "app.elf"))[0] in (0, 64)
+
+
+def write_states(library: ctypes.CDLL, data: bytes, arena_bytes: int) -> tuple[int, bool]:
+    """Status of the check, and whether the bytes around the arena are what they were."""
+
+    class Program(ctypes.Structure):
+        _fields_ = (("abi", ctypes.c_uint32), ("n_bytes", ctypes.c_uint32), ("arena_bytes", ctypes.c_uint32),
+                    ("words", ctypes.c_void_p))  # fmt: skip
+
+    memory = np.zeros(len(data) + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    memory[start : start + len(data)] = np.frombuffer(data, np.uint8)
+    arena = np.full(arena_bytes + 128, 0xA5, np.uint8)
+    program = Program(ABI, len(data), arena_bytes, memory.ctypes.data + start)
+    fingerprint = int.from_bytes(bytes.fromhex(model("ink").container.fingerprint), "little")
+    status = library.npuc_check_program(ctypes.byref(program), DEVICE_VERSION, ctypes.c_uint64(fingerprint))
+    if status == 0:
+        library.npuc_write_states(ctypes.byref(program), ctypes.c_void_p(arena.ctypes.data + 64))
+    return int(status), bool((arena[:64] == 0xA5).all() and (arena[-64:] == 0xA5).all())
+
+
+def test_damaged_programs_with_right_checksums_write_nothing_outside_the_arena(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    if not (command := shutil.which("cc")):
+        leave_out("no C compiler for this machine")
+    for name, content in bundle_files([]).items():
+        (tmp_path / name).write_bytes(content)
+    sources = ["npuc_program.c", "npuc_hooks.c"]
+    subprocess.run([str(command), *WARNINGS, "-O2", "-fsanitize=undefined", "-fno-sanitize-recover", "-shared", "-fPIC",
+                    *sources, "-o", "program.so"], cwd=tmp_path, check=True)  # fmt: skip
+    library = ctypes.CDLL(str(tmp_path / "program.so"))
+    arena_bytes = model("ink").arena_bytes
+    states = [StateEntry(1 << 30 | arena_bytes - 64 * i, bytes(range(64))) for i in (1, 2)]
+    accepted = 0
+    for _ in range(3000):
+        section = bytearray(encode_states(states))
+        for place in rng.integers(0, 40, rng.integers(0, 3)):
+            section[place] = rng.choice([0, 1, 64, 127, 128, 255])
+        data = bytearray(variant(model("ink"), "m", state=bytes(section)).data)
+        if rng.integers(2):
+            place = int(rng.integers(TABLE_OFFSET, TABLE_OFFSET + 16 * 6))
+            data[place] = rng.choice([0, 1, 64, 127, 128, 255])
+        crc = zlib.crc32(bytes(data[: TABLE_OFFSET - 4] + data[TABLE_OFFSET:CONSTANTS_OFFSET]))
+        data[TABLE_OFFSET - 4 : TABLE_OFFSET] = crc.to_bytes(4, "little")
+        status, is_intact = write_states(library, bytes(data), arena_bytes)
+        accepted += status == 0
+        assert is_intact
+    assert 300 < accepted < 2700
 
 
 def test_docs_list_the_registers() -> None:

@@ -1,5 +1,6 @@
 """Firmware beside the NPU: the simulator's bytes however it waits, the same run every time, layers as they end."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from npuc.cli import main
+from npuc.firmware.bundle import RUNTIME
 from npuc.firmware.model_source import Layer
 from simulator.arm_image import ArmImage
 from simulator.machine import Machine
@@ -15,11 +18,42 @@ from simulator.trace import timeline
 from tests.firmware_runtime.build import BOARD, build, model, program, run
 
 N_SAMPLES, N_MODES = 20, 3
+STATUSES = {name: 1 + i for i, name in enumerate(re.findall(r"X\((\w+), ", (RUNTIME / "npuc_driver.h").read_text()))}
+"""Numbers of the driver's statuses; 0 is done."""
 
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> ArmImage:
     return build(tmp_path_factory.mktemp("app"), BOARD / "main.c", [model("digits"), model("ink")])
+
+
+def run_command(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(["firmware", "run", *arguments])
+    return int(stop.value.code or 0)
+
+
+def test_the_command_prints_what_the_firmware_prints_and_ends_with_its_status(
+    example: ArmImage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(str(example.path)) == 0
+    assert capsys.readouterr().out.splitlines() == [*expected_lines()] * N_MODES
+
+
+def test_firmware_for_another_npu_ends_with_its_status_and_both_fingerprints(
+    example: ArmImage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(str(example.path), "--target", "edge-64", "--sram", "512KiB") == STATUSES["FINGERPRINT"]
+    out = capsys.readouterr().out
+    assert "fingerprint: npu" in out
+    assert out.endswith("the program was compiled for another NPU\n")
+
+
+def test_a_fault_is_one_line_with_place_and_hint(example: ArmImage, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(str(example.path), "--max-instructions", "10000") == 1
+    error = capsys.readouterr().err.splitlines()
+    assert error[0].startswith("error: app.elf: the firmware has not ended after 10000 instructions, at 0x0800")
+    assert error[1] == "  hint: end it with a semihosting exit, or allow more"
 
 
 def expected_lines() -> Iterator[str]:
