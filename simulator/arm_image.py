@@ -37,7 +37,10 @@ def load_image(path: Path) -> ArmImage:
             elf = ELFFile(file)
             if elf["e_machine"] != "EM_ARM" or elf["e_type"] != "ET_EXEC":
                 raise SimulatorFault(f"{path}: an ELF file, but no linked firmware for Arm", "give the linked firmware")
-            rows = [(s["p_paddr"], s.data()) for s in elf.iter_segments() if s["p_type"] == "PT_LOAD"]
+            loads = [segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
+            if sum(segment["p_filesz"] for segment in loads) > MAX_FILE_BYTES:
+                raise SimulatorFault(f"{path}: its segments overlap", "link the firmware again")
+            rows = [(segment["p_paddr"], segment.data()) for segment in loads]
             return ArmImage(path, tuple(row for row in rows if row[1]), _functions(elf))
     except (ELFError, ValueError, KeyError, OverflowError, UnicodeDecodeError) as error:
         raise SimulatorFault(f"{path}: not an ELF file: {error}", "give the linked firmware") from error

@@ -247,7 +247,9 @@ class ArmMachine:
                 raise SimulatorFault(f"{self.image.path}: {len(data)} bytes at {address:#010x} are no memory",
                                      f"link for flash at {FLASH_BASE:#x} and sram at {SRAM_BASE:#x}")  # fmt: skip
             memory[:] = np.frombuffer(data, np.uint8)
-        stack, entry = struct.unpack("<2I", self._memories[0][1][:8].tobytes())
+        flash = self._memories[0][1]
+        flash.flags.writeable = False
+        stack, entry = struct.unpack("<2I", flash[:8].tobytes())
         if not entry & 1 or self.memory(entry & ~1, 2) is None or self.memory(stack - 4, 4) is None:
             raise SimulatorFault(f"{self.image.path}: no vector table at {FLASH_BASE:#010x}: stack {stack:#010x}, "
                                  f"entry {entry:#010x}", "place .vectors first in the linker script")  # fmt: skip

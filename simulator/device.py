@@ -26,7 +26,7 @@ from simulator.program import COUNTER_RANGE, load
 from simulator.trace import timing
 
 Resolve = Callable[[int, int], Bytes | None]
-"""(address, n_bytes) to those bytes of the firmware's memory, shared; None where there is no memory."""
+"""(address, n_bytes) to those bytes of the firmware's memory, shared, read-only in flash; None where no memory is."""
 
 _WORD = 0xFFFFFFFF
 _NO_QUEUE = NO_WAIT >> 16
@@ -171,7 +171,7 @@ class NpuDevice:
         address, base, n_bytes = (self._values[name] for name in ("PROGRAM", "SRAM_BASE", "SRAM_BYTES"))
         data = self._program(address)
         arena = self._resolve(base, n_bytes)
-        if arena is None or base % ALIGNMENT_BYTES:
+        if arena is None or not arena.flags.writeable or base % ALIGNMENT_BYTES:
             raise Refused(Fault.ADDRESS, f"arena of {n_bytes} bytes at {base:#010x}: not in sram, or not aligned")
         key = (address, base, n_bytes)
         if key not in self._bound or self._bound[key].data != data:

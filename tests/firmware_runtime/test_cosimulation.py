@@ -1,6 +1,7 @@
 """Firmware beside the NPU: the simulator's bytes however it waits, the same run every time, layers as they end."""
 
 import re
+import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -132,3 +133,59 @@ def test_layers_report_their_ends_in_order_and_cycles_are_those_of_the_timeline(
     lines = [f"layer {layer.name} later" for layer in layers] + [f"cycles {cycles}"]
     assert text == "\n".join(lines * 2) + "\n"
     assert status == 2 * len(layers)
+
+
+STEPS = 60_000
+INTERRUPTED = f"""
+#include "board.h"
+#include "ink.h"
+
+npuc_device npu;
+static npuc_context context;
+static uint8_t arena[INK_ARENA_BYTES] __attribute__((aligned(64)));
+static volatile int stop;
+
+static void again(npuc_context *model, npuc_status status, void *user)
+{{
+    require(status);
+    if (!stop) {{
+        require(npuc_run_async(model, again, user));
+    }}
+}}
+
+int main(void)
+{{
+    require(npuc_device_init(&npu, NPU_BASE, NPUC_INTERRUPT));
+    require(ink_init(&context, &npu, arena, sizeof arena));
+    require(npuc_run_async(&context, again, 0));
+    uint32_t a = 1, b = 2, n = 0;
+    for (uint32_t i = 0; i < {STEPS}u; i++) {{
+        const uint32_t low = a & 3u;
+        n += low == 1u ? 1u : 0u;
+        a = low == 0u ? a * 5u + i : low == 1u ? a - b : a ^ a >> 3;
+        b = a > b ? b + a : b - (a >> 1);
+    }}
+    stop = 1;
+    require(npuc_wait(&context, NPUC_FOREVER));
+    const uint32_t results[3] = {{a, b, n}};
+    print_hex("results", (const int8_t *)results, 12);
+    return 0;
+}}
+"""
+
+
+def interrupted_results() -> bytes:
+    """What the loop of INTERRUPTED computes when nothing comes between."""
+    a, b, n, word = 1, 2, 0, 0xFFFFFFFF
+    for i in range(STEPS):
+        low = a & 3
+        n += low == 1
+        a = (a * 5 + i if low == 0 else a - b if low == 1 else a ^ a >> 3) & word
+        b = (b + a if a > b else b - (a >> 1)) & word
+    return struct.pack("<3I", a, b, n)
+
+
+def test_interrupts_change_nothing_in_the_code_that_they_interrupt(tmp_path: Path) -> None:
+    status, text, machine = run(build(tmp_path, INTERRUPTED, [model("ink")]))
+    assert (status, text) == (0, f"results {interrupted_results().hex(' ')}\n")
+    assert machine.device.n_runs > 300

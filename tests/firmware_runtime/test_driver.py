@@ -170,6 +170,11 @@ static void fault(void)
     registers[NPUC_REG_CONTROL / 4u] = NPUC_CONTROL_START;
     say_number("doorbell before init", registers[NPUC_REG_STATUS / 4u]);
     say_number("fault", registers[NPUC_REG_FAULT / 4u]);
+    registers[NPUC_REG_PROGRAM / 4u] = (uint32_t)(uintptr_t)good_program.words;
+    registers[NPUC_REG_SRAM_BASE / 4u] = 0x08000000u;
+    registers[NPUC_REG_SRAM_BYTES / 4u] = GOOD_ARENA_BYTES;
+    registers[NPUC_REG_CONTROL / 4u] = NPUC_CONTROL_START;
+    say_number("arena in flash", registers[NPUC_REG_FAULT / 4u]);
     require(npuc_device_init(&npu, NPU_BASE, NPUC_POLL));
     require(small_init(&context, &npu, arena, sizeof arena));
     say("arena of the program too small", npuc_run(&context));
@@ -257,9 +262,10 @@ def test_states_have_their_initial_contents_at_init_and_after_reset(lines: list[
 
 
 def test_faults_of_the_device_are_reported_and_the_next_run_succeeds(lines: list[str]) -> None:
-    assert lines[-5:] == [
+    assert lines[-6:] == [
         "doorbell before init 06 00 00 00",
         f"fault {Fault.ADDRESS:02x} 00 00 00",
+        f"arena in flash {Fault.ADDRESS:02x} 00 00 00",
         "arena of the program too small: the NPU stopped with a fault",
         f"fault {Fault.ACCESS:02x} 00 00 00",
         "next run: done",

@@ -10,14 +10,19 @@
 get_filename_component(_npuc_package "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 find_program(NPUC_EXECUTABLE npuc HINTS "${_npuc_package}/../../../bin" "${_npuc_package}/.venv/bin" REQUIRED)
 
-# The driver, from the same npuc as the models; kept by CMake's own check of contents.
+# The driver, from the same npuc as the models; copied where it changed, so that configuring again builds nothing.
 if(NOT TARGET npuc_runtime)
   set(_npuc_runtime "${CMAKE_BINARY_DIR}/npuc-runtime")
-  execute_process(COMMAND "${NPUC_EXECUTABLE}" firmware --runtime-only -o "${_npuc_runtime}"
+  set(_npuc_made "${CMAKE_BINARY_DIR}/CMakeFiles/npuc-runtime")
+  execute_process(COMMAND "${NPUC_EXECUTABLE}" firmware --runtime-only -o "${_npuc_made}"
                   RESULT_VARIABLE _npuc_status ERROR_VARIABLE _npuc_message)
   if(NOT _npuc_status EQUAL 0)
     message(FATAL_ERROR "npuc firmware failed: ${_npuc_message}")
   endif()
+  file(GLOB _npuc_files "${_npuc_made}/*.[ch]")
+  file(MAKE_DIRECTORY "${_npuc_runtime}")
+  execute_process(COMMAND "${CMAKE_COMMAND}" -E copy_if_different ${_npuc_files} "${_npuc_runtime}"
+                  COMMAND_ERROR_IS_FATAL ANY)
   add_library(npuc_runtime STATIC
     "${_npuc_runtime}/npuc_driver.c" "${_npuc_runtime}/npuc_program.c" "${_npuc_runtime}/npuc_hooks.c"
     "${_npuc_runtime}/npuc_float.c")
