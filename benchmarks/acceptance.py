@@ -48,6 +48,13 @@ def steps() -> Iterator[Step]:
         for target in checks.TARGETS:
             yield Step(f"onnx/{network.name}/{target}", "bit-exact on every test sample; allocation optimal",
                        partial(checks.bit_exact, network, target))  # fmt: skip
+    for name in TFLITE:
+        yield Step(f"verify/{name}", "proven for every timing; every layer equal on all executors, Arm included",
+                   partial(checks.verified, name, "edge-256"))  # fmt: skip
+    yield Step("verify/speed", "squeezenet11_224: the static verifier takes <= 0.5 CPU s",
+               partial(checks.proof_speed, 0.5))  # fmt: skip
+    yield Step("allocate", "the hard instances in <= 10 CPU s each: all but D and J fit, C is optimal at 1039360",
+               checks.hard_allocation)  # fmt: skip
     yield Step("accuracy/mlperf_ic_resnet8", "top-1 within 0.7 points of float, SQNR >= 27 dB",
                partial(checks.accuracy, "mlperf_ic_resnet8", 0.7, 27.0))  # fmt: skip
     yield Step("accuracy/mnist_cntk", "top-1 within 0.2 points of float on 9,900 images",

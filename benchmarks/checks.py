@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.bench import measure_compile, measure_simulation
-from benchmarks.network import BY_NAME, TFLITE, Network, golden_inputs, tflite_model
+from benchmarks.network import BY_NAME, SHARED, TFLITE, Network, golden_inputs, tflite_model
 from benchmarks.process import Run, npuc, run
 
 TARGETS = ("edge-256", "u55-like")
@@ -84,6 +84,43 @@ def tflite_exact(name: str, target: str, folder: Path) -> Outcome:
                        **summary(compiled)}  # fmt: skip
     outcome.require(checked["check"] == "bit-exact" and different == 0 and checked["samples"] == 5)
     outcome.require(compiled["sram"]["status"] == "optimal")
+    return outcome
+
+
+def verified(name: str, target: str, folder: Path) -> Outcome:
+    """Proven for every timing; reference = simulator = C on the host = Cortex-M4 = M33 = aarch64, every layer."""
+    outcome, program = Outcome(), folder / f"{name}.{target}.verify.npu"
+    outcome.add(npuc("compile", tflite_model(name), "--target", target, "--no-lock", "-o", program))
+    found = outcome.add(npuc("verify", program, "--json", statuses=(0, 1))).document
+    outcome.figures = {key: found[key] for key in ("proof_cpu_s", "races", "findings", "skipped")}
+    outcome.figures |= {name: row["first_difference"] or f"{row['layers']} layers, {row['cpu_s']} s"
+                        for name, row in found["executors"].items()}  # fmt: skip
+    outcome.require(found["ok"] and not found["skipped"] and len(found["executors"]) == 6)
+    return outcome
+
+
+def proof_speed(limit_cpu_s: float, folder: Path) -> Outcome:
+    """squeezenet11_224: what the static verifier takes of a compilation."""
+    outcome, network = Outcome(), BY_NAME["squeezenet11_224"]
+    compiled = outcome.add(npuc("compile", network.model, *network.compile_arguments(folder), "--target", "edge-256",
+                                "--no-lock", "-o", folder / "proof.npu", "--json")).document  # fmt: skip
+    outcome.figures = {key: compiled[key] for key in ("proof_cpu_s", "cpu_s", "proofs")}
+    outcome.require(compiled["proof_cpu_s"] <= limit_cpu_s)
+    return outcome
+
+
+def hard_allocation(folder: Path) -> Outcome:
+    """The hard instances at their capacity in 10 CPU seconds each: C optimal, the peaks of D and J as they are."""
+    outcome = Outcome()
+    for path in sorted((SHARED / "bench" / "minimalloc").glob("*.csv")):
+        name, _, capacity = path.stem.partition(".")
+        finished = outcome.add(npuc("allocate", path, "--capacity", capacity, "--json", "-o", folder / path.name,
+                                    statuses=(0, 1)))  # fmt: skip
+        fits = finished.status == 0
+        needed = re.search(r"buffers need (\d+) bytes", finished.err)
+        outcome.figures[name] = finished.document["peak_bytes"] if fits else int(needed[1]) if needed else None
+        outcome.require(finished.cpu_s <= 10 and (fits or name in ("D", "J")))
+    outcome.require(len(outcome.figures) == 11 and outcome.figures.get("C") == 1039360)
     return outcome
 
 
@@ -161,8 +198,8 @@ def same_bytes(name: str, folder: Path) -> Outcome:
     table, program = folder / f"{name}.json", folder / f"{name}.same.npu"
     outcome.add(npuc("calibrate", network.model, *network.compile_arguments(folder), "-o", table))
     shape = ["--shape", network.shape] if network.shape else []
-    arguments = ["compile", network.model, "--calibration", table, *shape, "--target", "edge-256", "-o", program,
-                 "--json"]  # fmt: skip
+    arguments: list[str | Path] = ["compile", network.model, "--calibration", table, *shape, "--target", "edge-256"]
+    arguments += ["-o", program, "--json"]
     hashes = {}
     for label, prefix, seed in (("seed 0", ["taskset", "-c", "0"], "0"), ("seed 1", ["taskset", "-c", "0"], "1"),
                                 ("two cores", [], "2"), ("under load", ["sh", "-c", LOAD, "sh"], "3")):  # fmt: skip
@@ -212,7 +249,8 @@ def clean_clone(folder: Path) -> Outcome:
     outcome, clone = Outcome(), folder / "clone"
     shutil.rmtree(clone, ignore_errors=True)
     outcome.add(run(["git", "clone", "--quiet", ".", clone]))
-    finished = outcome.add(run([clone / ".ci" / "run"], statuses=range(256)))
+    shared = {"NPUC_SHARED": str(SHARED)}
+    finished = outcome.add(run([clone / ".ci" / "run"], statuses=range(256), environment=shared))
     outcome.figures = {"status": finished.status, "last_lines": finished.out.strip().splitlines()[-3:]}
     outcome.require(finished.status == 0)
     return outcome

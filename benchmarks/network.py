@@ -84,17 +84,17 @@ def log_mel(rng: np.random.Generator, shape: tuple[int, ...]) -> npt.NDArray[np.
     return rng.normal(-2.5, 1.0, shape)
 
 
-CIFAR = {"calibration": "cifar10_calib256.npz", "test": "cifar10_test2000.npz"}
-FSDD = {"calibration": "fsdd_logmel_calib256.npz", "test": "fsdd_logmel_test1020.npz"}
+CIFAR = ("cifar10_calib256.npz", "cifar10_test2000.npz")
+FSDD = ("fsdd_logmel_calib256.npz", "fsdd_logmel_test1020.npz")
 
 NETWORKS = (
-    Network("mlperf_ic_resnet8", **CIFAR, has_labels=True),
-    Network("mlperf_ic_resnet_large", **CIFAR, has_labels=True),
+    Network("mlperf_ic_resnet8", *CIFAR, has_labels=True),
+    Network("mlperf_ic_resnet_large", *CIFAR, has_labels=True),
     Network("mlperf_vww_mbv1_025", random=((3, 96, 96), uniform)),
     Network("mlperf_kws_dscnn", random=((49, 10, 1), normal)),
     Network("mlperf_ad_ae", random=((640,), log_mel)),
     Network("mnist_cntk", "mnist_test.npz@:100", "mnist_test.npz@100:", has_labels=True),
-    Network("fsdd_dscnn", **FSDD, shape="input=1,49,40", has_labels=True),
+    Network("fsdd_dscnn", *FSDD, shape="input=1,49,40", has_labels=True),
     Network("mlonmcu_kws_m_fp32", random=((1960,), normal)),
     Network(
         "st_mobilenetv2_035_128",

@@ -16,6 +16,8 @@ from benchmarks.network import ROOT, SHARED
 
 NPUC = (str(Path(sys.executable).with_name("npuc")),)
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+OF_MAKE = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS"}
+"""What `make acceptance ARGS=...` hands down, and no other make must see."""
 
 
 class Failed(Exception):
@@ -48,9 +50,10 @@ def run(
 ) -> Run:
     """Run a command from the root of the checkout; Failed when it ends with another status."""
     texts = [str(part) for part in command]
+    inherited = {name: text for name, text in os.environ.items() if name not in OF_MAKE}
     with tempfile.TemporaryFile("w+", encoding="utf-8") as out, tempfile.TemporaryFile("w+", encoding="utf-8") as err:
         process = subprocess.Popen(
-            texts, cwd=ROOT, stdout=out, stderr=err, env={**os.environ, **ONE_THREAD, **(environment or {})}
+            texts, cwd=ROOT, stdout=out, stderr=err, env={**inherited, **ONE_THREAD, **(environment or {})}
         )
         _, wait_status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(wait_status)
