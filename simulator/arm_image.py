@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
@@ -26,6 +26,15 @@ class ArmImage:
         """Name of the function that an address is in; empty when it is in none."""
         names = (name for start, n_bytes, name in self.functions if start <= address < start + n_bytes)
         return next(names, "")
+
+    def with_data(self, address: int, data: bytes) -> ArmImage:
+        """The image with more in its memory; SimulatorFault when there is something already."""
+        for start, content in self.segments:
+            if start < address + len(data) and address < start + len(content):
+                end = start + len(content)
+                raise SimulatorFault(f"{len(data)} bytes at {address:#010x} overlap {start:#010x}..{end - 1:#010x} of "
+                                     "the firmware", "choose an address behind it")  # fmt: skip
+        return replace(self, segments=(*self.segments, (address, data)))
 
 
 def load_image(path: Path) -> ArmImage:

@@ -25,6 +25,10 @@ Name = Annotated[str | None, typer.Option(metavar="M", help="Prefix of all symbo
 RuntimeOnly = Annotated[bool, typer.Option("--runtime-only", help="Write the driver alone, without a model.")]
 CmakeDir = Annotated[bool, typer.Option("--cmake-dir", help="Print the folder of npuc-config.cmake.")]
 Image = Annotated[Path, typer.Argument(metavar="APP.elf", help="The linked firmware.")]
+FlashPrograms = Annotated[
+    list[str] | None,
+    typer.Option("--program", metavar="F.npu@ADDRESS", help="Program that lies in flash beside the image; repeatable."),
+]
 MaxInstructions = Annotated[int, typer.Option(min=1, metavar="N", help="Give up after so many instructions.")]
 
 
@@ -87,7 +91,11 @@ def read_model(path: Path, name: str, debug_map: Path | None) -> Model:
 
 @app.command("run")
 def run(
-    image: Image, target: TargetName = "edge-256", sram: Sram = None, max_instructions: MaxInstructions = 10**9
+    image: Image,
+    target: TargetName = "edge-256",
+    sram: Sram = None,
+    program: FlashPrograms = None,
+    max_instructions: MaxInstructions = 10**9,
 ) -> None:
     """Run firmware on an emulated Cortex-M33 beside the NPU; the exit status is that of the firmware."""
     from simulator.arm_image import load_image
@@ -97,10 +105,23 @@ def run(
         sys.stdout.write(text.decode("utf-8", "replace"))
         sys.stdout.flush()
 
-    machine = ArmMachine(load_image(image), read_target(target), show, read_bytes(sram))
+    firmware_image = load_image(image)
+    for text in program or ():
+        address, path = read_place(text)
+        firmware_image = firmware_image.with_data(address, path.read_bytes())
+    machine = ArmMachine(firmware_image, read_target(target), show, read_bytes(sram))
     try:
         status = machine.run(max_instructions)
     finally:
         for report in machine.device.reports:
             note(f"npu: {report}")
     raise typer.Exit(status)
+
+
+def read_place(text: str) -> tuple[int, Path]:
+    """Address and path of F@ADDRESS; UsageError for anything else."""
+    path, _, address = text.rpartition("@")
+    try:
+        return int(address, 0), Path(path or ".")
+    except ValueError:
+        raise UsageError(f"{text!r} is not FILE@ADDRESS", hint="write it as model.npu@0x08100000") from None

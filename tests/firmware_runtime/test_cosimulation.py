@@ -50,6 +50,40 @@ def test_firmware_for_another_npu_ends_with_its_status_and_both_fingerprints(
     assert out.endswith("the program was compiled for another NPU\n")
 
 
+APART = """
+#include "board.h"
+
+npuc_device npu;
+static npuc_context context;
+static uint8_t arena[16384] __attribute__((aligned(64)));
+
+int main(void)
+{
+    const uint32_t *words = (const uint32_t *)0x08100000u;
+    const npuc_program program = {NPUC_ABI, words[4], sizeof arena, words};
+    require(npuc_device_init(&npu, NPU_BASE, NPUC_POLL));
+    require(npuc_model_init(&context, &npu, &program, arena, sizeof arena));
+    require(npuc_run(&context));
+    print("done\\n");
+    return 0;
+}
+"""
+
+
+def test_a_program_may_lie_in_flash_beside_the_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    image = str(build(tmp_path, APART, []).path)
+    (tmp_path / "ink.npu").write_bytes(program("ink"))
+    assert run_command(image, "--program", f"{tmp_path / 'ink.npu'}@0x08100000") == 0
+    assert capsys.readouterr().out == "done\n"
+    assert run_command(image) == STATUSES["TRUNCATED"]
+    (tmp_path / "ink.npu").write_bytes(program("ink")[:-1000])
+    assert run_command(image, "--program", f"{tmp_path / 'ink.npu'}@0x08100000") == STATUSES["CHECKSUM"]
+    capsys.readouterr()
+    assert run_command(image, "--program", f"{tmp_path / 'ink.npu'}@0x08000010") == 1
+    assert "overlap 0x08000000" in capsys.readouterr().err
+    assert run_command(image, "--program", "ink.npu") == 2
+
+
 def test_a_fault_is_one_line_with_place_and_hint(example: ArmImage, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(str(example.path), "--max-instructions", "10000") == 1
     error = capsys.readouterr().err.splitlines()
