@@ -7,25 +7,27 @@ from dataclasses import replace
 from npuc.graph.graph import Node
 from npuc.graph.rewrite import Miss, Rewriter
 from npuc.ops.conv import Conv
+from npuc.ops.integer.conv import QConv
 from npuc.ops.pool import AveragePool
 from npuc.ops.structure import Pad
 from npuc.ops.window import Window
 from npuc.passes.rule import rewrite
 
 
-@rewrite(Conv, AveragePool)
+@rewrite(Conv, QConv, AveragePool)
 def fold_pad_into_window(graph: Rewriter, node: Node) -> Node | Miss:
-    """conv(pad(x, 0), p) = conv(x, p + pads), and so for an average that counts its pads."""
+    """conv(pad(x, zero), p) = conv(x, p + pads), zero being the zero point; so for an average that counts its pads."""
     pad = graph.producer(node.inputs[0])
     if pad is None or not isinstance(pad.op, Pad):
         return Miss("its input does not come from a Pad")
-    if pad.op.value != 0:
-        return Miss(f"{pad.name} pads with {pad.op.value:g}, a window pads with 0")
+    zero = node.op.input_zero_point if isinstance(node.op, QConv) else 0
+    if pad.op.value != zero:
+        return Miss(f"{pad.name} pads with {pad.op.value:g}, a window pads with {zero}")
     if any(pad.op.before[:2] + pad.op.after[:2]):
         return Miss(f"{pad.name} pads the batch or the channels")
     if isinstance(node.op, AveragePool):
         return fold_into_average(graph, node, node.op, pad, pad.op)
-    if not isinstance(node.op, Conv):
+    if not isinstance(node.op, Conv | QConv):
         return Miss("no window")
     op = replace(node.op, window=widened(node.op.window, pad.op))
     return graph.new_node(op, (pad.inputs[0], *node.inputs[1:]), node, node.outputs[0])
