@@ -8,9 +8,9 @@ import numpy as np
 
 from npuc.lower.kernel import Kernel
 from npuc.schedule.memory import Storage, expand_all, live_ranges, profile
-from npuc.schedule.stripes import Group
+from npuc.schedule.stripes import Group, StripeBook
 
-STRIPES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+STRIPES = (2, 4, 8, 16, 32, 64, 128)
 """Numbers of stripes tried for a merged group."""
 
 LONGEST_GROUP = 12
@@ -22,33 +22,33 @@ Peaks = tuple[int, ...]
 
 
 def peaks_of(
-    kernels: Sequence[Kernel], storages: Mapping[str, Storage], groups: Sequence[Group], capacity_bytes: int
+    book: StripeBook, storages: Mapping[str, Storage], groups: Sequence[Group], capacity_bytes: int
 ) -> tuple[Peaks, int]:
     """Peaks of live activation bytes, and the group with the first of the largest."""
-    steps, owner = expand_all(kernels, groups)
+    steps, owner = expand_all(book, groups)
     if not steps:
         return (), 0
-    live = profile(live_ranges(kernels, storages, groups, steps, owner), len(steps))
+    live = profile(live_ranges(book, storages, groups, steps, owner), len(steps))
     peaks = np.zeros(len(groups), np.int64)
     np.maximum.at(peaks, owner, live)
     above = sorted((int(peak) for peak in peaks if peak > capacity_bytes), reverse=True)
     return tuple(above), int(peaks.argmax())
 
 
-def choose_groups(kernels: Sequence[Kernel], storages: Mapping[str, Storage], capacity_bytes: int) -> list[Group]:
+def choose_groups(book: StripeBook, storages: Mapping[str, Storage], capacity_bytes: int) -> list[Group]:
     """Groups whose activations need at most `capacity_bytes`, or the smallest peaks that merging finds."""
-    groups = [Group(i, i + 1) for i in range(len(kernels))]
-    peaks, at = peaks_of(kernels, storages, groups, capacity_bytes)
+    groups = [Group(i, i + 1) for i in range(len(book.kernels))]
+    peaks, at = peaks_of(book, storages, groups, capacity_bytes)
     while peaks:
         best: tuple[Peaks, int, list[Group]] | None = None
-        for candidate, stripes in _merges(kernels, groups, at):
-            found, _ = peaks_of(kernels, storages, candidate, capacity_bytes)
+        for candidate, stripes in _merges(book.kernels, groups, at):
+            found, _ = peaks_of(book, storages, candidate, capacity_bytes)
             if best is None or (found, stripes) < best[:2]:
                 best = (found, stripes, candidate)
         if best is None or best[0] >= peaks:
             return groups
         groups = best[2]
-        peaks, at = peaks_of(kernels, storages, groups, capacity_bytes)
+        peaks, at = peaks_of(book, storages, groups, capacity_bytes)
     return groups
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npuc.lower.kernel import ALIGNMENT, PARAMETERS, Kernel
-from npuc.schedule.stripes import Group, Step, can_ring, expand, reads_of, ring_rows
+from npuc.schedule.stripes import Group, Step, StripeBook, reads_of
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,18 @@ def aligned(n_bytes: int) -> int:
 
 
 def live_ranges(
-    kernels: Sequence[Kernel],
+    book: StripeBook,
     storages: Mapping[str, Storage],
     groups: Sequence[Group],
     steps: Sequence[Step],
     owner: Sequence[int],
 ) -> list[Live]:
     """Live range of every storage over `steps`; owner[i] is the index of the group that step i belongs to."""
+    touched = [{kernel.ofm.storage, *reads_of(kernel)} - {PARAMETERS} for kernel in book.kernels]
     first: dict[str, int] = {name: 0 for name, storage in storages.items() if storage.is_input}
     last: dict[str, int] = dict(first)
     for position, step in enumerate(steps):
-        kernel = kernels[step.kernel]
-        for name in {kernel.ofm.storage, *reads_of(kernel)} - {PARAMETERS}:
+        for name in touched[step.kernel]:
             first.setdefault(name, position)
             last[name] = position
     result = []
@@ -58,12 +58,9 @@ def live_ranges(
         if name not in first:
             first[name] = last[name] = len(steps) - 1 if storage.is_output else 0
         end = len(steps) - 1 if storage.is_output else last[name]
-        rows = 0
-        group = groups[owner[first[name]]] if steps else Group(0, 0)
-        if group.stripes > 1 and not storage.is_input and not storage.is_output and can_ring(kernels, group, name):
-            inside = [step for step, of in zip(steps, owner, strict=True) if groups[of] is group]
-            rows = ring_rows(kernels, inside, name)
-        result.append(_live(kernels, storage, first[name], end, rows))
+        kept = storage.is_input or storage.is_output or not steps
+        rows = 0 if kept else book.ring_rows(groups[owner[first[name]]], name)
+        result.append(_live(book.kernels, storage, first[name], end, rows))
     return result
 
 
@@ -84,12 +81,12 @@ def profile(lives: Sequence[Live], n_steps: int) -> npt.NDArray[np.int64]:
     return np.cumsum(change)[:n_steps]
 
 
-def expand_all(kernels: Sequence[Kernel], groups: Sequence[Group]) -> tuple[list[Step], list[int]]:
+def expand_all(book: StripeBook, groups: Sequence[Group]) -> tuple[list[Step], list[int]]:
     """Steps of all groups in order and the group index of each step."""
     steps: list[Step] = []
     owner: list[int] = []
     for index, group in enumerate(groups):
-        part = expand(kernels, group)
+        part = book.steps(group)
         steps += part
         owner += [index] * len(part)
     return steps, owner

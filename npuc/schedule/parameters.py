@@ -158,7 +158,9 @@ def earliest(uses: Sequence[ParameterUse], computes: Sequence[Compute], policy: 
     return [starts[max(place[use.first] - policy.lookahead, 0)] for use in uses]
 
 
-def place_loads(uses: Sequence[ParameterUse], live: Profile, capacity_bytes: int, limits: Sequence[int]) -> list[int]:
+def place_loads(
+    uses: Sequence[ParameterUse], live: Profile, capacity_bytes: int, limits: Sequence[int] = ()
+) -> list[int]:
     """Compute task before which each buffer is loaded, as early as `live` [n tasks], the queue and `limits` allow.
 
     `live` are activation bytes; every buffer counts from its load to its last use.
@@ -168,7 +170,7 @@ def place_loads(uses: Sequence[ParameterUse], live: Profile, capacity_bytes: int
         total[use.first : use.last + 1] += aligned(use.buffer.n_bytes)
     positions: list[int] = []
     for index, use in enumerate(uses):
-        lowest = max(positions[-1] if positions else 0, limits[index])
+        lowest = max(positions[-1] if positions else 0, limits[index] if limits else 0)
         if index >= LOADS_AHEAD:
             lowest = max(lowest, uses[index - LOADS_AHEAD].first)
         position = use.first

@@ -16,7 +16,7 @@ from npuc.schedule.grouping import choose_groups
 from npuc.schedule.memory import Live, Storage, aligned, expand_all, live_ranges, profile
 from npuc.schedule.parameters import ParameterUse, earliest, interleave, misfits, pack_buffers, place_loads
 from npuc.schedule.policy import SEARCH, Policy
-from npuc.schedule.stripes import Group, Step
+from npuc.schedule.stripes import Group, Step, StripeBook
 from npuc.schedule.tile_model import choose_tiles
 from npuc.schedule.tiles import Blocks, Tiling, tile_tasks, tilings
 from npuc.task.task import Buffer, Compute, Load, Plan, channel_cuts
@@ -26,9 +26,6 @@ LOG = logging.getLogger("npuc.schedule")
 
 LARGEST_BUFFERS = (4096, 16384, 65536, 262144)
 """Largest parameters buffers that are tried, in bytes."""
-
-LADDER = (1.0, 0.7, 0.5)
-"""Shares of the SRAM that are tried as its whole, so that more SRAM does not make a program slower."""
 
 QUICK_EFFORT = 0.1
 """Effort of the allocator for candidates; the plan that is kept gets the whole effort."""
@@ -63,16 +60,7 @@ def schedule(search: Search, optimize: str = "latency") -> Scheduled:
 
     DoesNotFit names what is live at the peak when nothing fits.
     """
-    best: Candidate | None = None
-    failure: CapacityExceeded | None = None
-    for share in LADDER if optimize == "latency" else LADDER[:1]:
-        part = replace(search, capacity_bytes=int(search.capacity_bytes * share))
-        if best is not None and best.peak_bytes <= part.capacity_bytes:
-            continue
-        found, failed = _best(part, optimize)
-        failure = failure or failed
-        if found is not None and (best is None or found.key(optimize) < best.key(optimize)):
-            best = found
+    best, failure = _best(search, optimize)
     if best is None:
         raise _does_not_fit(failure, search.capacity_bytes)
     return _certify(best)
@@ -124,14 +112,14 @@ def _drafts(search: Search, optimize: str) -> Iterator[Draft]:
     kernels, capacity = coder.whole(), search.capacity_bytes
     total = sum(aligned(kernel.parameters.n_bytes) for kernel in kernels if not kernel.shares)
     everything = frozenset(kernel.owner for kernel in kernels)
-    blocks = Blocks(search.target)
+    blocks, book = Blocks(search.target), StripeBook(kernels)
     for reserve in search.policy.reserves if optimize == "latency" else (0.0,):
         room = capacity - int(reserve * min(total, capacity)) if optimize == "latency" else 0
-        groups = choose_groups(kernels, search.storages, room)
+        groups = choose_groups(book, search.storages, room)
         streamed = everything if optimize == "memory" else frozenset[str]()
         while (tuple(groups), streamed) not in seen:
             seen.add((tuple(groups), streamed))
-            draft = _draft(search, coder, groups, streamed, blocks)
+            draft = _draft(search, coder, book, groups, streamed, blocks)
             uses = pack_buffers(draft.kernels, draft.computes, LARGEST_BUFFERS[0], streamed, search.policy)
             too_large = misfits(uses, profile(draft.lives, len(draft.computes)), capacity)
             if not too_large:
@@ -140,14 +128,19 @@ def _drafts(search: Search, optimize: str) -> Iterator[Draft]:
 
 
 def _draft(
-    search: Search, coder: WeightCoder, groups: Sequence[Group], streamed: frozenset[str], blocks: Blocks
+    search: Search,
+    coder: WeightCoder,
+    book: StripeBook,
+    groups: Sequence[Group],
+    streamed: frozenset[str],
+    blocks: Blocks,
 ) -> Draft:
-    kernels = coder.whole()
-    steps, owner = expand_all(kernels, groups)
+    kernels = book.kernels
+    steps, owner = expand_all(book, groups)
     computes, spans = _compute_tasks(search, kernels, groups, steps, owner, streamed, blocks)
     cuts = channel_cuts(computes)
     coded = [coder.code(kernel.node, cuts[kernel.node]) for kernel in kernels]
-    lives = _over_tasks(live_ranges(kernels, search.storages, groups, steps, owner), spans)
+    lives = _over_tasks(live_ranges(book, search.storages, groups, steps, owner), spans)
     return Draft(coded, computes, lives, streamed)
 
 

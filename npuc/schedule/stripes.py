@@ -133,3 +133,26 @@ def _oldest(kernel: Kernel, storage: str, done: int) -> int:
     if kernel.ifm2 is not None and kernel.ifm2.storage == storage:
         oldest.append(done)
     return min(oldest)
+
+
+class StripeBook:
+    """Steps and line buffers of groups, each worked out once: a search looks at the same groups again and again."""
+
+    def __init__(self, kernels: Sequence[Kernel]) -> None:
+        self.kernels = kernels
+        self._steps: dict[Group, list[Step]] = {}
+        self._rows: dict[tuple[Group, str], int] = {}
+
+    def steps(self, group: Group) -> list[Step]:
+        """Steps of a group in order."""
+        if group not in self._steps:
+            self._steps[group] = expand(self.kernels, group)
+        return self._steps[group]
+
+    def ring_rows(self, group: Group, storage: str) -> int:
+        """Rows of the line buffer that a storage of the group needs; 0 when it must be held whole."""
+        key = (group, storage)
+        if key not in self._rows:
+            rolls = group.stripes > 1 and can_ring(self.kernels, group, storage)
+            self._rows[key] = ring_rows(self.kernels, self.steps(group), storage) if rolls else 0
+        return self._rows[key]

@@ -14,7 +14,7 @@ from isa.instructions import BY_MNEMONIC
 from npuc.lower.kernel import Kernel
 from npuc.schedule.tiles import Tiling
 
-WORK_LIMIT = 1.0
+WORK_LIMIT = 0.1
 """CP-SAT's deterministic time; a CPU second is about 0.03 of it for these models."""
 
 TILE_STREAM_BYTES = BY_MNEMONIC["mac.conv"].length_bytes + BY_MNEMONIC["dma.load"].length_bytes
