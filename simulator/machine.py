@@ -12,6 +12,7 @@ from simulator.errors import SimulatorFault, Site, instruction_site
 from simulator.execute import BINDERS, Binding, Step, Workspace
 from simulator.memory import Array, Bytes, Memories, Pattern
 from simulator.program import Program, check_order
+from simulator.strict import require_order
 
 
 class Machine:
@@ -19,7 +20,7 @@ class Machine:
 
     Construction binds every instruction in program order: an access out of range, a read of bytes that nothing has
     written, a constant that the machine cannot use and an instruction that waits for a later one are a SimulatorFault
-    here, before anything runs. `strict` also
+    here, before anything runs. `strict` adds whatever could go wrong under another timing (simulator/strict.py), and
     makes an accumulator that leaves 32 bits a fault; without it, it wraps. `layers` names the layer of an instruction
     in messages. Memories keep their contents from run to run; states are set when the machine is made and by `reset`.
     `sram` is memory that the machine shares with its owner, who then sets the states.
@@ -34,9 +35,11 @@ class Machine:
         layers: Mapping[int, str] | None = None,
         sram: Bytes | None = None,
     ) -> None:
-        check_order(program)
         board = program.target.board
         n_sram = board.sram_bytes if sram_bytes is None else sram_bytes
+        if strict:
+            require_order(program, layers or {}, n_sram if sram is None else len(sram))
+        check_order(program)
         self.program = program
         self.memories = Memories(program.flash, n_sram if sram is None else sram, board.dram_bytes)
         self.inputs = {entry.name: entry for entry in program.container.io if entry.direction == "in"}

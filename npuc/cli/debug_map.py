@@ -43,9 +43,19 @@ def layer_names(document: DebugMap) -> dict[int, str]:
     return {row["index"]: row["layer"] for row in document["instructions"]}
 
 
+def layer_descriptions(document: DebugMap) -> dict[int, str]:
+    """Layer of each instruction with the source nodes that it comes from, for messages."""
+    return {row["index"]: _description(row) for row in document["instructions"]}
+
+
 def layer_order(document: DebugMap) -> dict[str, int]:
     """Position of each layer in the order of execution."""
     return {row["layer"]: i for i, row in enumerate(document.get("layers", []))}
+
+
+def _description(row: Mapping[str, Any]) -> str:
+    sources = [source for source in row["sources"] if source != row["layer"]]
+    return f"{row['layer']} from {', '.join(sources)}" if sources else str(row["layer"])
 
 
 def _has_rows(document: DebugMap) -> bool:

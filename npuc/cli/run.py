@@ -12,7 +12,7 @@ import typer
 
 from npuc.cli.check import Difference, Reference, first_difference, reference_graph
 from npuc.cli.console import print_json, progress
-from npuc.cli.debug_map import layer_names, read_map
+from npuc.cli.debug_map import layer_descriptions, read_map
 from npuc.cli.executor import Executor, ExecutorName, KernelExecutor, kernel_backend
 from npuc.cli.failure import CANNOT
 from npuc.cli.option import Json, Preprocess, Program, Sram, read_bytes
@@ -50,7 +50,9 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="F.npz", 
 Check = Annotated[bool, typer.Option("--check", help="Compare every output byte with the integer reference graph.")]
 InputLayout = Annotated[ImageLayout | None, typer.Option(help="Axis order of the images; default: the model's.")]
 Independent = Annotated[bool, typer.Option("--independent", help="Reset the machine before every sample.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Make an accumulator that leaves 32 bits an error.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Make races, overwritten bytes and accumulators that leave 32 bits errors.")
+]
 On = Annotated[
     Place,
     typer.Option(help="The NPU's simulator, or the program's graph by C kernels on this machine or an emulated core."),
@@ -119,7 +121,7 @@ def open_executor(program: Path, loaded: Loaded, on: Place, sram_bytes: int | No
     from simulator.machine import Machine
 
     if on is Place.SIMULATOR:
-        return Machine(loaded, sram_bytes, strict=strict, layers=layer_names(read_map(program, None)))
+        return Machine(loaded, sram_bytes, strict=strict, layers=layer_descriptions(read_map(program, None)))
     if strict or sram_bytes is not None:
         raise UsageError(f"--sram and --strict do not apply to --on {on.value}", hint="leave them out")
     return KernelExecutor(loaded.container, kernel_backend(KERNELS_OF[on]))

@@ -1,0 +1,181 @@
+"""Strict mode: what a program may do wrong under some timing, found on one pass in program order.
+
+Every byte of sram and dram has a shadow: the instruction that wrote it last, and the last reader of each queue. An
+access that its instruction's clock does not order behind them is a race, whatever the timing of this run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from isa.state import decode_states
+from simulator.errors import SimulatorFault, Site, instruction_site
+from simulator.execute import BINDERS, Workspace
+from simulator.memory import Pattern
+from simulator.program import Column, Program, check_order
+from simulator.strict_access import Touched, Watched, WatchedBinding
+from simulator.strict_order import clocks, numbers, stuck
+from simulator.strict_shadow import Shadow
+
+HINTS = {
+    "race": "let the later instruction wait for the earlier one to retire",
+    "overwritten": "give the two different memory, or run the reader before it is overwritten",
+    "deadlock": "place it behind the instructions that it waits for",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`kind` is `race`, `overwritten`, `fault` (out of range, unwritten bytes, ...) or `deadlock`.
+
+    `instructions` are numbers in program order, the later one last; `message` names them with their layers.
+    """
+
+    kind: str
+    message: str
+    instructions: tuple[int, ...]
+
+
+def check(program: Program, layers: Mapping[int, str] | None = None, sram_bytes: int | None = None) -> list[Finding]:
+    """All findings of a program; `layers` names the layer of an instruction and its source nodes."""
+    walk = _Walk(program, layers or {}, sram_bytes)
+    return list(walk.deadlocks()) or list(walk.accesses())
+
+
+def require_order(program: Program, layers: Mapping[int, str], sram_bytes: int) -> None:
+    """SimulatorFault for what depends on the timing; other faults are left to those who bind the program."""
+    found = [finding for finding in check(program, layers, sram_bytes) if finding.kind != "fault"]
+    if found:
+        more = f", and {len(found) - 1} more findings" if len(found) > 1 else ""
+        raise SimulatorFault(f"{found[0].kind}: {found[0].message}{more}", HINTS[found[0].kind])
+
+
+class _Walk:
+    """The instructions in program order, and the shadow that they leave."""
+
+    def __init__(self, program: Program, layers: Mapping[int, str], sram_bytes: int | None) -> None:
+        board = program.target.board
+        n_sram = board.sram_bytes if sram_bytes is None else sram_bytes
+        self._program, self._layers = program, layers
+        self._memories = Watched(program.flash, n_sram, board.dram_bytes)
+        container = program.container
+        self._given = [(f"input {e.name}", e.address, e.n_bytes) for e in container.io if e.direction == "in"]
+        self._given += [("a state", state.address, len(state.initial)) for state in decode_states(container.state)]
+        sizes = {memory: len(array) for memory, array in self._memories.arrays.items()}
+        self._shadow = Shadow(sizes, _tensors(program, len(self._given)))
+        self._workspace = Workspace()
+
+    def deadlocks(self) -> Iterator[Finding]:
+        """Instructions that never start; else one that waits for a later one, which the walk cannot follow."""
+        waiting = stuck(self._program)
+        for index in waiting:
+            yield Finding("deadlock", f"{self._name(index)} never starts", (index,))
+        if not waiting:
+            try:
+                check_order(self._program)
+            except SimulatorFault as fault:
+                yield Finding("fault", str(fault), ())
+
+    def accesses(self) -> Iterator[Finding]:
+        """Races, faults and overwritten bytes, in program order; a pair of instructions once."""
+        self._write_inputs()
+        order, number = clocks(self._program), numbers(self._program)
+        queue = self._program.code.queue
+        for index in range(len(queue)):
+            touched, faults = self._bind(index)
+            yield from faults
+            yield from self._overtaken(index, touched)
+            seen: set[int] = set()
+            for verb, other, earlier in self._shadow.conflicts(touched, int(queue[index]), queue):
+                if number[earlier] > order[index][queue[earlier]] and earlier not in seen:
+                    seen.add(earlier)
+                    yield self._race(index, verb, earlier, other)
+            yield from self._overwritten(index, touched)
+            self._shadow.visit(index, int(queue[index]), touched)
+        yield from self._outputs()
+
+    def _race(self, index: int, verb: str, earlier: int, other: str) -> Finding:
+        message = f"{self._name(index)} {verb} bytes that {self._name(earlier)} {other}, and no condition orders them"
+        return Finding("race", message, (earlier, index))
+
+    def _overtaken(self, index: int, touched: Touched) -> Iterator[Finding]:
+        if self._shadow.meet(touched.aside, touched.writes):
+            yield Finding("race", f"{self._name(index)} overwrites its own input", (index, index))
+
+    def _overwritten(self, index: int, touched: Touched) -> Iterator[Finding]:
+        for row, found, writer in self._shadow.other_rows(touched.read_rows):
+            message = f"{self._name(index)} reads row {row}, which {self._name(writer)} overwrote with row {found}"
+            yield Finding("overwritten", message, (writer, index))
+            return
+        for patterns in touched.operands:
+            yield from self._partly_overwritten(self._name(index), patterns, (index,))
+
+    def _partly_overwritten(self, reader: str, patterns: list[Pattern], index: tuple[int, ...]) -> Iterator[Finding]:
+        """An operand that holds some of what was written there as one, the rest of it overwritten.
+
+        Fills are there to be overwritten. Outputs, which no instruction reads, may keep parts of an input.
+        """
+        n_code = len(self._program.code)
+        for writer in self._shadow.mixed(patterns):
+            if index if writer >= n_code else self._program.spec(writer).mnemonic != "dma.fill":
+                message = f"{reader} reads what {self._name(writer)} wrote, a part of which was overwritten before"
+                yield Finding("overwritten", message, (*([writer] if writer < n_code else []), *index))
+
+    def _bind(self, index: int) -> tuple[Touched, list[Finding]]:
+        program, spec = self._program, self._program.spec(index)
+        touched = self._memories.touched = Touched()
+        binder = BINDERS.get(spec.mnemonic)
+        if binder is None:
+            return touched, []
+        site = instruction_site(index, spec.mnemonic, self._layers.get(index, ""))
+        binding = WatchedBinding(
+            self._memories, self._workspace, site, program.values(index), program.descriptor(index),
+            program.target.architecture.cout_lanes, True, spec.mnemonic,
+        )  # fmt: skip
+        try:
+            binder(binding)
+        except SimulatorFault as fault:
+            return touched, [Finding("fault", str(fault), (index,))]
+        return touched, []
+
+    def _outputs(self) -> Iterator[Finding]:
+        for entry in self._program.container.io:
+            if entry.direction == "out":
+                pattern = Pattern(entry.address, (entry.n_bytes,), (1,))
+                try:
+                    self._memories.read_view(Site(f"output {entry.name}"), pattern)
+                except SimulatorFault as fault:
+                    yield Finding("fault", str(fault), ())
+                else:
+                    yield from self._partly_overwritten(f"output {entry.name}", [pattern], ())
+
+    def _write_inputs(self) -> None:
+        """Inputs and states are written before the start."""
+        for number, (name, address, n_bytes) in enumerate(self._given):
+            pattern = Pattern(address, (n_bytes,), (1,))
+            self._memories.write_view(Site(name), pattern)
+            self._shadow.write(len(self._program.code) + number, pattern)
+
+    def _name(self, index: int) -> str:
+        if index >= len(self._program.code):
+            return self._given[index - len(self._program.code)][0]
+        return instruction_site(index, self._program.spec(index).mnemonic, self._layers.get(index, "")).name
+
+
+def _tensors(program: Program, n_given: int) -> Column:
+    """By instruction, then by input: which tensor it writes; copies and inputs one each."""
+    known: dict[tuple[object, ...], int] = {}
+    keys = [_tensor_key(program, index) for index in range(len(program.code))]
+    keys += [(len(keys) + i,) for i in range(n_given)]
+    return np.array([known.setdefault(key, len(known)) for key in keys], np.int64)
+
+
+def _tensor_key(program: Program, index: int) -> tuple[object, ...]:
+    layer = program.descriptor(index)
+    if "ofm_base" not in layer:
+        return (index,)
+    place = (value for name, value in layer.items() if name.startswith("ofm_"))
+    return program.spec(index).mnemonic, layer["scales"], *place

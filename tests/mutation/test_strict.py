@@ -1,0 +1,157 @@
+"""Strict mode, one wrong program for each kind of finding; every message names the instructions and their layers."""
+
+import pytest
+
+from isa.instructions import Queue
+from simulator.errors import SimulatorFault
+from simulator.machine import Machine
+from simulator.program import load
+from simulator.strict import Finding, check
+from tests.simulator.assemble import Assembly, io_entry, sram
+from tests.simulator.layer import OFM, SIDE, conv_layer, scales, tensor, whole
+
+INPUT = io_entry("x", "in", "int8", (SIDE, SIDE, 8), 0)
+OUTPUT = io_entry("y", "out", "int8", (SIDE, SIDE, 8), OFM)
+LAYERS = {0: "load from /w", 2: "conv from /a/Conv", 4: "copy from /b/Copy"}
+AFTER_MAC = {"wait0_queue": Queue.MAC, "wait0_count": 1}
+AFTER_LOAD = {"wait0_queue": Queue.DMA_IN, "wait0_count": 1}
+
+
+def conv(assembly: Assembly, waits: dict[str, int], **changes: int) -> None:
+    """A convolution of the input, with weights at sram 0x1000."""
+    values = {**whole(8), "k": 0, "k_channels": 8, "weights": sram(0x1000)}
+    assembly.add("mac.conv", {**values, **waits}, {**conv_layer(8, 8, scales(assembly, 8)), **changes})
+
+
+def copy(assembly: Assembly, waits: dict[str, int], source: int, destination: int, **values: int) -> None:
+    layer = {**conv_layer(8, 8, 0), **tensor("ifm", source, 8), **tensor("ofm", destination, 8)}
+    assembly.add("vec.copy", {**whole(8), **waits, **values}, layer)
+
+
+def findings(assembly: Assembly) -> list[Finding]:
+    return check(load(assembly.container([INPUT, OUTPUT])), LAYERS)
+
+
+def loaded() -> Assembly:
+    """Weights of a convolution on their way."""
+    assembly = Assembly()
+    weights = assembly.constant(bytes(64))
+    assembly.add("dma.load", {"source": weights, "destination": sram(0x1000), "length": 64})
+    return assembly
+
+
+def test_ordered_program_has_no_findings() -> None:
+    assembly = loaded()
+    conv(assembly, AFTER_LOAD)
+    copy(assembly, AFTER_MAC, OFM, 0x3000)
+    assert findings(assembly) == []
+
+
+def test_read_that_no_condition_orders_behind_the_write_is_a_race() -> None:
+    assembly = loaded()
+    conv(assembly, AFTER_LOAD)
+    copy(assembly, AFTER_LOAD, OFM, 0x3000)
+    assert findings(assembly) == [
+        Finding(
+            "race",
+            "instruction 4 (vec.copy) of layer copy from /b/Copy reads bytes that instruction 2 (mac.conv) of layer "
+            "conv from /a/Conv writes, and no condition orders them",
+            (2, 4),
+        )
+    ]
+
+
+def test_order_passes_through_other_instructions() -> None:
+    assembly = loaded()
+    conv(assembly, AFTER_LOAD)
+    copy(assembly, AFTER_MAC, 0, 0x1000)
+    assert findings(assembly) == []
+
+
+def test_write_that_no_condition_orders_behind_the_read_is_a_race() -> None:
+    assembly = loaded()
+    conv(assembly, AFTER_LOAD)
+    copy(assembly, AFTER_LOAD, OFM, 0)
+    assert {found.instructions for found in findings(assembly)} == {(2, 4)}
+
+
+def test_read_after_write_within_a_queue_needs_a_condition() -> None:
+    assembly = Assembly()
+    copy(assembly, {}, 0, OFM)
+    copy(assembly, {}, OFM, 0x3000)
+    assert [found.kind for found in findings(assembly)] == ["race"]
+
+
+def test_write_after_read_within_a_queue_needs_none() -> None:
+    assembly = Assembly()
+    copy(assembly, {}, 0, OFM)
+    copy(assembly, {}, 0, 0)
+    assert findings(assembly) == []
+
+
+def test_convolution_in_place_overwrites_its_own_input() -> None:
+    assembly = loaded()
+    conv(assembly, AFTER_LOAD, ofm_base=sram(0))
+    found = check(load(assembly.container([INPUT])))
+    assert [item.instructions for item in found] == [(2, 2)]
+    assert found[0].message == "instruction 2 (mac.conv) overwrites its own input"
+
+
+def test_part_of_an_input_overwritten_before_its_reader() -> None:
+    assembly = loaded()
+    assembly.add("dma.load", {"source": assembly.constant(bytes(16)), "destination": sram(0x70), "length": 16})
+    conv(assembly, {"wait0_queue": Queue.DMA_IN, "wait0_count": 2})
+    assert [(found.kind, found.instructions) for found in findings(assembly)] == [("overwritten", (3,))]
+    assert "reads what input x wrote, a part of which was overwritten before" in findings(assembly)[0].message
+
+
+def test_row_of_a_line_buffer_overwritten_before_its_reader() -> None:
+    assembly = Assembly()
+    ring = {f"{prefix}_ring": 3 for prefix in ("ofm", "ifm")}
+    layer = conv_layer(8, 8, 0)
+    into = {**layer, **tensor("ofm", 0x4000, 8), "ofm_ring": ring["ofm_ring"]}
+    out_of = {**layer, **tensor("ifm", 0x4000, 8), "ifm_ring": ring["ifm_ring"]}
+    rows = {**whole(8), "height": 1}
+    for y in range(SIDE):
+        assembly.add("vec.copy", {**rows, "y": y}, into)
+    assembly.add("vec.copy", {**rows, "wait0_queue": Queue.VEC, "wait0_count": SIDE}, out_of)
+    found = check(load(assembly.container([INPUT])))
+    assert [(item.kind, item.instructions) for item in found] == [("overwritten", (7, 9))]
+    assert "reads row 0, which instruction 7 (vec.copy) overwrote with row 3" in found[0].message
+
+
+def test_deadlock_of_two_queues() -> None:
+    assembly = Assembly()
+    assembly.add("wait.mac", {"wait0_queue": Queue.VEC, "wait0_count": 1})
+    assembly.add("wait.vec", {"wait0_queue": Queue.MAC, "wait0_count": 1})
+    assert [(found.kind, found.instructions) for found in findings(assembly)] == [("deadlock", (i,)) for i in (0, 1)]
+
+
+def test_deadlock_of_the_fetcher() -> None:
+    assembly = Assembly()
+    depth = load(assembly.container()).target.costs.queue_depth
+    for _ in range(depth + 1):
+        assembly.add("wait.mac", {"wait0_queue": Queue.VEC, "wait0_count": 1})
+    assembly.add("wait.vec", {})
+    assert [(found.kind, found.instructions) for found in findings(assembly)] == [
+        ("deadlock", (i,)) for i in (0, depth)
+    ]
+
+
+def test_bytes_that_nothing_has_written_and_addresses_out_of_range_are_faults() -> None:
+    assembly = Assembly()
+    copy(assembly, {}, 0x5000, OFM)
+    copy(assembly, {}, 0, (1 << 30) - 64)
+    messages = [found.message for found in findings(assembly)]
+    assert "reads byte 0x5000 of sram, which nothing has written" in messages[0]
+    assert "limit" in messages[1]
+
+
+def test_strict_machine_refuses_a_race_and_says_what_to_do() -> None:
+    assembly = loaded()
+    conv(assembly, {})
+    program = load(assembly.container([INPUT, OUTPUT]))
+    Machine(program)
+    with pytest.raises(SimulatorFault, match=r"race: instruction 2 \(mac.conv\) reads bytes that") as caught:
+        Machine(program, strict=True)
+    assert caught.value.hint == "let the later instruction wait for the earlier one to retire"
