@@ -1,0 +1,139 @@
+"""The oracle: what a program computes under a legal timing, its reads and writes spread over its instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from isa.codec import Instruction, decode_all
+from isa.container import IoEntry, read_container
+from isa.record import decode_record
+from simulator.errors import SimulatorFault
+from simulator.memory import Array, Bytes
+from simulator.program import program_target
+from tests.mutation.piece import Executor, Move, Piece
+from tests.mutation.timing import Program, Timing, adversarial_timing, random_timing, timed
+
+RANDOM_TIMINGS = 32
+
+Index = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The first timing, of all that were tried, under which the outputs differ; `reason` says how."""
+
+    differs: bool
+    timing: str = ""
+    reason: str = ""
+
+
+def captured(data: bytes) -> Iterator[tuple[Instruction, Mapping[str, int]]]:
+    """Every instruction with the descriptor that it captures."""
+    slots: dict[int, bytes] = {}
+    known: dict[tuple[str, bytes], Mapping[str, int]] = {}
+    for _, instruction in decode_all(read_container(data).instructions):
+        v, record = instruction.values, instruction.spec.descriptor
+        if instruction.mnemonic == "desc.load":
+            slots[v["slot"]] = data[v["address"] : v["address"] + 8 * v["words"]]
+        if record is None:
+            yield instruction, {}
+        else:
+            key = record.name, slots[v["slot"]]
+            yield instruction, known.setdefault(key, decode_record(record, slots[v["slot"]]))
+
+
+class Oracle:
+    """The inputs and the right outputs of a program, against which its mutants run."""
+
+    def __init__(self, data: bytes, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        container = read_container(data)
+        target = program_target(container)
+        self._depth, self._n_sram = target.costs.queue_depth, target.board.sram_bytes
+        self._sram: Bytes = np.zeros(self._n_sram, np.uint8)
+        self._lanes, self._executors = target.architecture.cout_lanes, dict[bytes, Executor]()
+        self._inputs, self._outputs = inputs, outputs
+
+    def judge(self, data: bytes, n_random: int = RANDOM_TIMINGS) -> Outcome:
+        """Run the program under two adversarial and `n_random` random timings, up to the first difference."""
+        try:
+            bound = self._bind(data)
+        except SimulatorFault as fault:
+            return Outcome(True, "any", str(fault))
+        for name, timing in _timings(bound.program, n_random):
+            reason = self._run(bound, timing)
+            if reason:
+                return Outcome(True, name, reason)
+        return Outcome(False)
+
+    def _bind(self, data: bytes) -> _Bound:
+        container = read_container(data)
+        executor = self._executors.setdefault(
+            container.constants, Executor(np.frombuffer(data, np.uint8), self._sram, self._lanes)
+        )
+        rows = list(captured(data))
+        pieces = [executor.pieces(i.mnemonic, i.values, layer) for i, layer in rows]
+        return _Bound(timed([i for i, _ in rows], self._depth), pieces, container.io)
+
+    def _run(self, bound: _Bound, timing: Timing) -> str:
+        """How the outputs differ; nothing when they do not."""
+        # Bytes that nobody has written hold something else in every run.
+        self._sram[...] = np.random.default_rng(int(timing.retired[-1] * 1e6) % 2**32).integers(256)
+        for entry in bound.io:
+            if entry.direction == "in":
+                self._io(entry)[...] = self._inputs[entry.name]
+        try:
+            for move in bound.moves(timing):
+                move()
+        except SimulatorFault as fault:
+            return str(fault)
+        for entry in bound.io:
+            if entry.direction == "out" and not np.array_equal(self._io(entry), self._outputs[entry.name]):
+                return f"output {entry.name} differs"
+        return ""
+
+    def _io(self, entry: IoEntry) -> Array:
+        kind = np.dtype(entry.dtype).newbyteorder("<")
+        return np.ndarray(entry.shape, kind, self._sram, entry.address & ((1 << 30) - 1))
+
+
+class _Bound:
+    """A program whose pieces are bound, and the columns that give its moves a moment."""
+
+    def __init__(self, program: Program, pieces: Sequence[tuple[Piece, ...]], io: tuple[IoEntry, ...]) -> None:
+        self.program, self.io = program, io
+        flat = [(index, piece) for index, row in enumerate(pieces) for piece in row]
+        self._owner = np.array([index for index, _ in flat], np.int64)
+        self._reads = [move for _, piece in flat for move in piece.reads]
+        self._writes = [move for _, piece in flat for move in piece.writes]
+        self._computes: list[Move] = [piece.compute for _, piece in flat]
+        self._reader = _repeat([len(piece.reads) for _, piece in flat])
+        self._writer = _repeat([len(piece.writes) for _, piece in flat])
+        self._moves = [*self._reads, *self._computes, *self._writes]
+        self._kind = np.repeat([0, 1, 2], [len(self._reads), len(self._computes), len(self._writes)])
+
+    def moves(self, timing: Timing) -> Iterator[Move]:
+        """All moves in the order of their moments; a piece computes at its last read, and writes afterwards."""
+        start, issued = timing.start[self._owner], timing.issued[self._owner]
+        settled, retired = timing.settled[self._owner], timing.retired[self._owner]
+        reads = start[self._reader] + (issued - start)[self._reader] * timing.read(len(self._reads))
+        computes = start.copy()
+        np.maximum.at(computes, self._reader, reads)
+        first = np.maximum(computes, settled)
+        writes = first[self._writer] + (retired - first)[self._writer] * timing.write(len(self._writes))
+        order = np.lexsort((self._kind, np.concatenate([reads, computes, writes])))
+        return (self._moves[i] for i in order.tolist())
+
+
+def _repeat(counts: Sequence[int]) -> Index:
+    return np.repeat(np.arange(len(counts)), counts)
+
+
+def _timings(program: Program, n_random: int) -> Iterator[tuple[str, Timing]]:
+    yield "early", adversarial_timing(program, late=False)
+    yield "late", adversarial_timing(program, late=True)
+    for seed in range(n_random):
+        yield f"random {seed}", random_timing(program, seed)
