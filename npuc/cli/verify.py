@@ -114,8 +114,9 @@ def print_summary(result: Mapping[str, Any]) -> None:
 
 def print_executor(name: str, row: Mapping[str, Any], n_samples: int) -> None:
     """What one executor computed."""
-    verdict = f"{row['layers']} layers equal on {n_samples} samples" if row["ok"] else "DIFFERS"
-    print(f"{name:<10} {verdict} ({row['cpu_s']:.3f} CPU s)")
+    compared = f"{row['layers']} layers" if row["layers"] else "outputs"
+    verdict = f"{compared} equal" if row["ok"] else "FAILS" if row["error"] else "DIFFERS"
+    print(f"{name:<10} {verdict}, {n_samples} samples, {row['cpu_s']:.3f} CPU s")
     found = row["first_difference"]
     if found:
         place = f"{found['output']}{found['index']} of sample {found['sample']}"

@@ -78,7 +78,12 @@ def test_the_first_layer_that_differs_is_named(npuc: Npuc, program: Path) -> Non
     assert (difference["layer"], difference["output"], difference["sample"]) == ("/conv", "y", 0)
     assert difference["got"] != difference["expected"]
     assert found["host"]["ok"]
-    assert "in layer /conv, y[0, 0, " in npuc("verify", program, *HOST).out
+    program.with_name("tiny.npu.map").unlink()
+    assert not verified(npuc, program, *HOST, status=1)["executors"]["simulator"]["ok"]
+    text = npuc("verify", program, *HOST).out
+    assert "simulator  DIFFERS, 1 samples" in text
+    assert "host       1 layers equal, 1 samples" in text
+    assert "in layer /conv, y[0, 0, " in text
 
 
 def test_kernels_that_differ_are_named(npuc: Npuc, program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
