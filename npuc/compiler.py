@@ -24,6 +24,7 @@ from npuc.lower import Kernel, check_supported, lower, store_states
 from npuc.passes import GRAPH_PASSES, INTEGER_PASSES, run_passes
 from npuc.passes.rule import Misses
 from npuc.schedule import storages_of
+from npuc.schedule.policy import POLICIES, SEARCH
 from npuc.task.text import format_plan, parse_plan
 
 OnPass = Callable[[str, Graph], None]
@@ -34,7 +35,8 @@ class Options:
     """What the user chose: the target, the SRAM to use (bytes; None: the board's), what to optimize for.
 
     `schedule` is the text of a hand-edited schedule, `lock` the decisions of an earlier compilation; either replaces
-    the search. `strip` leaves the reference graph out of the program.
+    the search. `policy` names what a schedule may do (npuc/schedule/policy.py). `strip` leaves the reference graph out
+    of the program.
     """
 
     target: Target
@@ -42,6 +44,7 @@ class Options:
     optimize: str = "latency"
     schedule: str | None = None
     lock: Lock | None = None
+    policy: str = SEARCH.name
     strip: bool = False
     on_pass: OnPass | None = None
 
@@ -119,13 +122,14 @@ def _decide(graph: Graph, kernels: list[Kernel], reference: bytes, options: Opti
 
     target = options.target
     capacity = options.sram_bytes if options.sram_bytes is not None else target.board.sram_bytes
-    search = Search(kernels, storages_of(graph), target, capacity, lambda plan: plan_cycles(plan, target))
+    policy = POLICIES[options.policy]
+    search = Search(kernels, storages_of(graph), target, capacity, lambda plan: plan_cycles(plan, target), policy)
     found = schedule(search, options.optimize)
     return format_plan(found)
 
 
 def _lock(schedule: str, reference: bytes, options: Options) -> Lock:
-    chosen = {"sram_bytes": options.sram_bytes, "optimize": options.optimize}
+    chosen = {"sram_bytes": options.sram_bytes, "optimize": options.optimize, "policy": options.policy}
     return make_lock(schedule, reference, target_to_dict(options.target), chosen)
 
 
