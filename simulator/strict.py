@@ -6,7 +6,7 @@ access that its instruction's clock does not order behind them is a race, whatev
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,8 @@ from simulator.program import Column, Program, check_order
 from simulator.strict_access import Touched, Watched, WatchedBinding
 from simulator.strict_order import clocks, numbers, stuck
 from simulator.strict_shadow import Shadow
+
+COPIES = ("dma.load", "dma.load4", "dma.store", "dma.store4")
 
 HINTS = {
     "race": "let the later instruction wait for the earlier one to retire",
@@ -96,6 +98,7 @@ class _Walk:
             yield from self._overwritten(index, touched)
             self._shadow.visit(index, int(queue[index]), touched)
         yield from self._outputs()
+        yield from self._unread()
 
     def _race(self, index: int, verb: str, earlier: int, other: str) -> Finding:
         message = f"{self._name(index)} {verb} bytes that {self._name(earlier)} {other}, and no condition orders them"
@@ -110,16 +113,19 @@ class _Walk:
             message = f"{self._name(index)} reads row {row}, which {self._name(writer)} overwrote with row {found}"
             yield Finding("overwritten", message, (writer, index))
             return
-        for patterns in touched.operands:
-            yield from self._partly_overwritten(self._name(index), patterns, (index,))
+        yield from self._partly_overwritten(self._name(index), touched.constants, (index,))
+        for operand, patterns in touched.operands.items():
+            yield from self._partly_overwritten(self._name(index), patterns, (index,), operand)
 
-    def _partly_overwritten(self, reader: str, patterns: list[Pattern], index: tuple[int, ...]) -> Iterator[Finding]:
+    def _partly_overwritten(
+        self, reader: str, patterns: list[Pattern], index: tuple[int, ...] = (), operand: Hashable = None
+    ) -> Iterator[Finding]:
         """An operand that holds some of what was written there as one, the rest of it overwritten.
 
         Fills are there to be overwritten. Outputs, which no instruction reads, may keep parts of an input.
         """
         n_code = len(self._program.code)
-        for writer in self._shadow.mixed(patterns):
+        for writer in self._shadow.overwritten(patterns, operand):
             if index if writer >= n_code else self._program.spec(writer).mnemonic != "dma.fill":
                 message = f"{reader} reads what {self._name(writer)} wrote, a part of which was overwritten before"
                 yield Finding("overwritten", message, (*([writer] if writer < n_code else []), *index))
@@ -150,7 +156,16 @@ class _Walk:
                 except SimulatorFault as fault:
                     yield Finding("fault", str(fault), ())
                 else:
-                    yield from self._partly_overwritten(f"output {entry.name}", [pattern], ())
+                    yield from self._partly_overwritten(f"output {entry.name}", [pattern])
+        for state in decode_states(self._program.container.state):
+            self._shadow.overwritten([Pattern(state.address, (len(state.initial),), (1,))])
+
+    def _unread(self) -> Iterator[Finding]:
+        """Copies in vain. What units compute may be more than is needed."""
+        for writer, by in self._shadow.unread():
+            if writer < len(self._program.code) and self._program.spec(writer).mnemonic in COPIES:
+                message = f"{self._name(by)} overwrites what {self._name(writer)} wrote, before anything has read of it"
+                yield Finding("overwritten", message, (writer, by))
 
     def _write_inputs(self) -> None:
         """Inputs and states are written before the start."""
@@ -166,7 +181,7 @@ class _Walk:
 
 
 def _tensors(program: Program, n_given: int) -> Column:
-    """By instruction, then by input: which tensor it writes; copies and inputs one each."""
+    """By instruction, then by input: which tensor it writes; copies by their destination, inputs one each."""
     known: dict[tuple[object, ...], int] = {}
     keys = [_tensor_key(program, index) for index in range(len(program.code))]
     keys += [(len(keys) + i,) for i in range(n_given)]
@@ -176,6 +191,6 @@ def _tensors(program: Program, n_given: int) -> Column:
 def _tensor_key(program: Program, index: int) -> tuple[object, ...]:
     layer = program.descriptor(index)
     if "ofm_base" not in layer:
-        return (index,)
+        return program.spec(index).mnemonic, int(program.code.fields["destination"][index])
     place = (value for name, value in layer.items() if name.startswith("ofm_"))
     return program.spec(index).mnemonic, layer["scales"], *place

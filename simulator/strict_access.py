@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -26,14 +27,15 @@ class Row(NamedTuple):
 class Touched:
     """What one instruction reads and writes, flash left out; `aside` are the reads that its own writes must not meet.
 
-    `operands` are the reads by operand, the first of them all that is no tensor; `read_rows` and `written_rows` what is
-    read and written of line buffers.
+    `constants` are the reads of what is no tensor, `operands` those of tensors, by what all instructions of a layer
+    have in common; `read_rows` and `written_rows` what is read and written of line buffers.
     """
 
     reads: list[Pattern] = field(default_factory=list)
     writes: list[Pattern] = field(default_factory=list)
     aside: list[Pattern] = field(default_factory=list)
-    operands: list[list[Pattern]] = field(default_factory=lambda: [[]])
+    constants: list[Pattern] = field(default_factory=list)
+    operands: dict[Hashable, list[Pattern]] = field(default_factory=dict)
     read_rows: list[Row] = field(default_factory=list)
     written_rows: list[Row] = field(default_factory=list)
 
@@ -60,7 +62,7 @@ class Watched(Memories):
         return views
 
     def _note_read(self, pattern: Pattern) -> None:
-        for patterns in (self.touched.reads, self.touched.aside, self.touched.operands[0]):
+        for patterns in (self.touched.reads, self.touched.aside, self.touched.constants):
             self._note(patterns, pattern)
 
     @staticmethod
@@ -82,14 +84,14 @@ class WatchedBinding(Binding):
 
     def reads(self, prefix: str, region: Region) -> Access:
         touched = self.memories.touched
-        constants = touched.operands[0]
-        n_aside, n_constants = len(touched.aside), len(constants)
+        n_aside, n_constants = len(touched.aside), len(touched.constants)
         access = super().reads(prefix, region)
         in_place = prefix == "ifm2" or self.mnemonic in IN_PLACE
         if in_place and _same_places(self.operand(prefix), self.operand("ofm")):
             del touched.aside[n_aside:]
-        touched.operands.append(constants[n_constants:])
-        del constants[n_constants:]
+        key = self.mnemonic, self.descriptor["scales"], prefix, self.operand(prefix)
+        touched.operands[key] = touched.constants[n_constants:]
+        del touched.constants[n_constants:]
         touched.read_rows += self._rows(prefix, region)
         return access
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -32,6 +32,9 @@ class Shadow:
         self._readers = {unit: _shadows(n_bytes) for unit in UNITS}
         self._tensor = np.concatenate([[-1], tensors])
         self._buffers: dict[tuple[int, int, int], int] = {}
+        self._sources: dict[Hashable, set[int]] = {}
+        self._overwriter: dict[int, int] = {}
+        self._is_read: set[int] = set()
 
     def conflicts(self, touched: Touched, unit: int, queue: Column) -> Iterator[tuple[str, str, int]]:
         """(what the instruction does, what the earlier one did, the earlier one) where they share bytes.
@@ -59,10 +62,19 @@ class Shadow:
                 if wrong.any():
                     yield row.row, int(there[wrong][0]) % ROWS, int(_view(self._writer, pattern)[wrong][0]) - 1
 
-    def mixed(self, patterns: Sequence[Pattern]) -> list[int]:
-        """Writers of some bytes of one operand where others have overwritten more of the tensor that they write."""
-        overwritten = {self._tensor[index + 1] for index in _instructions(self._before, patterns)}
-        return [i for i in _instructions(self._writer, patterns) if self._tensor[i + 1] in overwritten]
+    def overwritten(self, patterns: Sequence[Pattern], operand: Hashable = None) -> list[int]:
+        """Who wrote what others have overwritten here, of tensors read here or by earlier reads of `operand`."""
+        writers = _instructions(self._writer, patterns)
+        self._is_read.update(writers)
+        sources = {self._tensor[index + 1] for index in writers}
+        if operand is not None:
+            sources |= self._sources.get(operand, set())
+            self._sources[operand] = sources
+        return [i for i in _instructions(self._before, patterns) if self._tensor[i + 1] in sources]
+
+    def unread(self) -> list[tuple[int, int]]:
+        """(overwritten, by whom) of those of whom nothing was read before it was overwritten."""
+        return [pair for pair in self._overwriter.items() if pair[0] not in self._is_read]
 
     def visit(self, index: int, unit: int, touched: Touched) -> None:
         """The instruction has run."""
@@ -77,6 +89,7 @@ class Shadow:
     def write(self, index: int, pattern: Pattern) -> None:
         """The instruction, or an input that is numbered behind them, has written these bytes."""
         writer = _view(self._writer, pattern)
+        self._overwriter.update((i, index) for i in _instructions(self._writer, [pattern]) if i != index)
         is_other = self._tensor[writer] != self._tensor[index + 1]
         np.copyto(_view(self._before, pattern), writer, where=is_other)
         writer[...] = index + 1

@@ -105,6 +105,26 @@ def test_part_of_an_input_overwritten_before_its_reader() -> None:
     assert "reads what input x wrote, a part of which was overwritten before" in findings(assembly)[0].message
 
 
+def test_load_that_nothing_reads_before_the_next_one_overwrites_it() -> None:
+    assembly = loaded()
+    assembly.add("dma.load", {"source": assembly.constant(bytes(80)), "destination": sram(0xFF8), "length": 80})
+    conv(assembly, {"wait0_queue": Queue.DMA_IN, "wait0_count": 2})
+    assert [(found.kind, found.instructions) for found in findings(assembly)] == [("overwritten", (0, 1))]
+
+
+def test_row_of_an_input_overwritten_between_two_stripes() -> None:
+    assembly = Assembly()
+    layer = {**conv_layer(8, 8, 0), **tensor("ofm", 0x3000, 8)}
+    rows = {**whole(8), "height": 2}
+    assembly.add("vec.copy", {**rows, "y": 0}, layer)
+    assembly.add(
+        "vec.table", {**rows, "y": 2}, {**layer, **tensor("ofm", 0, 8), "table": assembly.constant(bytes(256))}
+    )
+    assembly.add("vec.copy", {**rows, "y": 2, "wait0_queue": Queue.VEC, "wait0_count": 2}, layer)
+    found = check(load(assembly.container([INPUT])))
+    assert [(item.kind, item.instructions) for item in found] == [("overwritten", (5,))]
+
+
 def test_row_of_a_line_buffer_overwritten_before_its_reader() -> None:
     assembly = Assembly()
     ring = {f"{prefix}_ring": 3 for prefix in ("ofm", "ifm")}
