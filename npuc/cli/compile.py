@@ -46,11 +46,22 @@ class Goal(StrEnum):
     MEMORY = "memory"
 
 
+class PolicyName(StrEnum):
+    """What a schedule may do."""
+
+    SEARCH = "search"
+    GREEDY = "greedy"
+    LAYERWISE = "layerwise"
+
+
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="OUT.npu", help="Default: the model's name with .npu.")
 ]
 Table = Annotated[Path | None, typer.Option("--calibration", metavar="TABLE.json", help="Table of `npuc calibrate`.")]
 Optimize = Annotated[Goal, typer.Option(help="What the search makes small.")]
+PolicyOf = Annotated[
+    PolicyName, typer.Option(help="greedy and layerwise are what the search is compared with; see docs/schedule.md.")
+]
 Schedule = Annotated[Path | None, typer.Option(metavar="S.txt", help="Use this schedule, no search.")]
 EmitSchedule = Annotated[Path | None, typer.Option(metavar="S.txt", help="Write the schedule, to read or to edit.")]
 LockPath = Annotated[
@@ -83,6 +94,7 @@ def compile_program(
     shape: Shapes = None,
     sram: Sram = None,
     optimize: Optimize = Goal.LATENCY,
+    policy: PolicyOf = PolicyName.SEARCH,
     schedule: Schedule = None,
     emit_schedule: EmitSchedule = None,
     lock: LockPath = None,
@@ -100,7 +112,7 @@ def compile_program(
     began = time.process_time()
     path = output or Path(model.with_suffix(".npu").name)
     chosen = read_target(target)
-    options = Options(chosen, read_bytes(sram), optimize.value, strip=strip)
+    options = Options(chosen, read_bytes(sram), optimize.value, policy=policy.value, strip=strip)
     locked = find_lock(path, lock, no_lock=no_lock, update=update_lock or schedule is not None)
     dump = PassDump(dump_after, dump_dir)
     graph = import_model(model, read_shapes(shape), dump)
