@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isa.instructions import Queue
 from isa.state import decode_states
 from simulator.errors import SimulatorFault, Site, instruction_site
 from simulator.execute import BINDERS, Workspace
@@ -114,8 +115,16 @@ class _Walk:
             yield Finding("overwritten", message, (writer, index))
             return
         yield from self._partly_overwritten(self._name(index), touched.constants, (index,))
-        for operand, patterns in touched.operands.items():
-            yield from self._partly_overwritten(self._name(index), patterns, (index,), operand)
+        for prefix, patterns in touched.operands.items():
+            yield from self._partly_overwritten(self._name(index), patterns, (index,), self._operand(index, prefix))
+
+    def _operand(self, index: int, prefix: str) -> Hashable:
+        """Equal for the instructions of one MAC layer, which its scales tell from others; None for the others."""
+        spec, layer = self._program.spec(index), self._program.descriptor(index)
+        if spec.queue is not Queue.MAC:
+            return None
+        record = tuple(value for name, value in layer.items() if name.startswith(f"{prefix}_"))
+        return spec.mnemonic, prefix, record, layer["scales"], self._shadow.writer(layer["scales"])
 
     def _partly_overwritten(
         self, reader: str, patterns: list[Pattern], index: tuple[int, ...] = (), operand: Hashable = None
@@ -181,16 +190,15 @@ class _Walk:
 
 
 def _tensors(program: Program, n_given: int) -> Column:
-    """By instruction, then by input: which tensor it writes; copies by their destination, inputs one each."""
+    """By instruction, then by input: which tensor it writes; copies one each, numbered below zero."""
     known: dict[tuple[object, ...], int] = {}
-    keys = [_tensor_key(program, index) for index in range(len(program.code))]
-    keys += [(len(keys) + i,) for i in range(n_given)]
-    return np.array([known.setdefault(key, len(known)) for key in keys], np.int64)
+    tensors = [_tensor(program, index, known) for index in range(len(program.code))]
+    return np.array([*tensors, *range(len(known), len(known) + n_given)], np.int64)
 
 
-def _tensor_key(program: Program, index: int) -> tuple[object, ...]:
+def _tensor(program: Program, index: int, known: dict[tuple[object, ...], int]) -> int:
     layer = program.descriptor(index)
     if "ofm_base" not in layer:
-        return program.spec(index).mnemonic, int(program.code.fields["destination"][index])
+        return -2 - index
     place = (value for name, value in layer.items() if name.startswith("ofm_"))
-    return program.spec(index).mnemonic, layer["scales"], *place
+    return known.setdefault((program.spec(index).mnemonic, layer["scales"], *place), len(known))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -27,15 +26,15 @@ class Row(NamedTuple):
 class Touched:
     """What one instruction reads and writes, flash left out; `aside` are the reads that its own writes must not meet.
 
-    `constants` are the reads of what is no tensor, `operands` those of tensors, by what all instructions of a layer
-    have in common; `read_rows` and `written_rows` what is read and written of line buffers.
+    `constants` are the reads of what is no tensor, `operands` those of `ifm` and `ifm2`; `read_rows` and `written_rows`
+    what is read and written of line buffers.
     """
 
     reads: list[Pattern] = field(default_factory=list)
     writes: list[Pattern] = field(default_factory=list)
     aside: list[Pattern] = field(default_factory=list)
     constants: list[Pattern] = field(default_factory=list)
-    operands: dict[Hashable, list[Pattern]] = field(default_factory=dict)
+    operands: dict[str, list[Pattern]] = field(default_factory=dict)
     read_rows: list[Row] = field(default_factory=list)
     written_rows: list[Row] = field(default_factory=list)
 
@@ -89,8 +88,7 @@ class WatchedBinding(Binding):
         in_place = prefix == "ifm2" or self.mnemonic in IN_PLACE
         if in_place and _same_places(self.operand(prefix), self.operand("ofm")):
             del touched.aside[n_aside:]
-        key = self.mnemonic, self.descriptor["scales"], prefix, self.operand(prefix)
-        touched.operands[key] = touched.constants[n_constants:]
+        touched.operands[prefix] = touched.constants[n_constants:]
         del touched.constants[n_constants:]
         touched.read_rows += self._rows(prefix, region)
         return access

@@ -24,7 +24,7 @@ class Shadow:
     """Shadows of sram and dram; instructions are stored plus one, so that zero is nobody.
 
     Inputs and states are numbered behind the last instruction. `tensors`, by number: equal for those that write parts
-    of one tensor.
+    of one tensor, below zero for copies, whose memory may hold one thing after the other.
     """
 
     def __init__(self, n_bytes: Mapping[Memory, int], tensors: Column) -> None:
@@ -68,9 +68,15 @@ class Shadow:
         self._is_read.update(writers)
         sources = {self._tensor[index + 1] for index in writers}
         if operand is not None:
-            sources |= self._sources.get(operand, set())
-            self._sources[operand] = sources
+            earlier = self._sources.setdefault(operand, set())
+            earlier.update(tensor for tensor in sources if tensor >= 0)
+            sources |= earlier
         return [i for i in _instructions(self._before, patterns) if self._tensor[i + 1] in sources]
+
+    def writer(self, address: int) -> int:
+        """Who wrote this byte; -1: nobody."""
+        memory, offset = split_address(address)
+        return -1 if memory is Memory.FLASH else int(self._writer[memory][offset]) - 1
 
     def unread(self) -> list[tuple[int, int]]:
         """(overwritten, by whom) of those of whom nothing was read before it was overwritten."""

@@ -13,7 +13,7 @@ from tests.mutation.buffers import Buffer, buffers
 from tests.mutation.program import Change, Editable, editable
 
 SHIFTS = (-32, -16, 16, 32)
-MAX_SWAPS = 60
+MAX_SWAPS = 120
 MAX_MUTANTS = 400
 
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from isa.codec import Instruction, decode_all
 from isa.container import IoEntry, read_container
-from isa.record import decode_record
 from simulator.errors import SimulatorFault
 from simulator.memory import Array, Bytes
 from simulator.program import program_target
 from tests.mutation.piece import Executor, Move, Piece
+from tests.mutation.program import editable
 from tests.mutation.timing import Program, Timing, adversarial_timing, random_timing, timed
 
 RANDOM_TIMINGS = 32
@@ -31,30 +30,15 @@ class Outcome:
     reason: str = ""
 
 
-def captured(data: bytes) -> Iterator[tuple[Instruction, Mapping[str, int]]]:
-    """Every instruction with the descriptor that it captures."""
-    slots: dict[int, bytes] = {}
-    known: dict[tuple[str, bytes], Mapping[str, int]] = {}
-    for _, instruction in decode_all(read_container(data).instructions):
-        v, record = instruction.values, instruction.spec.descriptor
-        if instruction.mnemonic == "desc.load":
-            slots[v["slot"]] = data[v["address"] : v["address"] + 8 * v["words"]]
-        if record is None:
-            yield instruction, {}
-        else:
-            key = record.name, slots[v["slot"]]
-            yield instruction, known.setdefault(key, decode_record(record, slots[v["slot"]]))
-
-
 class Oracle:
     """The inputs and the right outputs of a program, against which its mutants run."""
 
     def __init__(self, data: bytes, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
-        container = read_container(data)
-        target = program_target(container)
-        self._depth, self._n_sram = target.costs.queue_depth, target.board.sram_bytes
-        self._sram: Bytes = np.zeros(self._n_sram, np.uint8)
-        self._lanes, self._executors = target.architecture.cout_lanes, dict[bytes, Executor]()
+        target = program_target(read_container(data))
+        self._depth = target.costs.queue_depth
+        self._sram: Bytes = np.zeros(target.board.sram_bytes, np.uint8)
+        # Mutants differ in what lies behind the constants, which instructions do not read.
+        self._executor = Executor(np.frombuffer(data, np.uint8), self._sram, target.architecture.cout_lanes)
         self._inputs, self._outputs = inputs, outputs
 
     def judge(self, data: bytes, n_random: int = RANDOM_TIMINGS) -> Outcome:
@@ -70,13 +54,9 @@ class Oracle:
         return Outcome(False)
 
     def _bind(self, data: bytes) -> _Bound:
-        container = read_container(data)
-        executor = self._executors.setdefault(
-            container.constants, Executor(np.frombuffer(data, np.uint8), self._sram, self._lanes)
-        )
-        rows = list(captured(data))
-        pieces = [executor.pieces(i.mnemonic, i.values, layer) for i, layer in rows]
-        return _Bound(timed([i for i, _ in rows], self._depth), pieces, container.io)
+        program = editable(data)
+        pieces = [self._executor.pieces(i.mnemonic, i.values, layer) for i, layer in program.captured()]
+        return _Bound(timed(program.code, self._depth), pieces, program.container.io)
 
     def _run(self, bound: _Bound, timing: Timing) -> str:
         """How the outputs differ; nothing when they do not."""

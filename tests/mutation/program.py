@@ -25,6 +25,11 @@ class Editable:
     loaded: tuple[int, ...]
     """By instruction: the `desc.load` whose descriptor it captures; -1: none."""
 
+    def captured(self) -> Iterator[tuple[Instruction, Mapping[str, int]]]:
+        """Every instruction with the fields of the descriptor that it captures."""
+        for instruction, load in zip(self.code, self.loaded, strict=True):
+            yield instruction, self.layers[load][1] if load >= 0 else {}
+
     def fields(self, place: int) -> Mapping[str, int]:
         """The fields that a change may name: of an instruction, of a loaded descriptor, or the address of an entry."""
         if place >= len(self.code):

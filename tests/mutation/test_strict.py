@@ -114,13 +114,13 @@ def test_load_that_nothing_reads_before_the_next_one_overwrites_it() -> None:
 
 def test_row_of_an_input_overwritten_between_two_stripes() -> None:
     assembly = Assembly()
-    layer = {**conv_layer(8, 8, 0), **tensor("ofm", 0x3000, 8)}
+    layer = conv_layer(8, 8, scales(assembly, 8))
     rows = {**whole(8), "height": 2}
-    assembly.add("vec.copy", {**rows, "y": 0}, layer)
-    assembly.add(
-        "vec.table", {**rows, "y": 2}, {**layer, **tensor("ofm", 0, 8), "table": assembly.constant(bytes(256))}
-    )
-    assembly.add("vec.copy", {**rows, "y": 2, "wait0_queue": Queue.VEC, "wait0_count": 2}, layer)
+    stripe = {**rows, "k": 0, "k_channels": 8, "weights": assembly.constant(bytes(64))}
+    table = {**layer, **tensor("ofm", 0, 8), "table": assembly.constant(bytes(256))}
+    assembly.add("mac.conv", {**stripe, "y": 0}, layer)
+    assembly.add("vec.table", {**rows, "y": 2, **AFTER_MAC}, table)
+    assembly.add("mac.conv", {**stripe, "y": 2, "wait0_queue": Queue.VEC, "wait0_count": 1}, layer)
     found = check(load(assembly.container([INPUT])))
     assert [(item.kind, item.instructions) for item in found] == [("overwritten", (5,))]
 
