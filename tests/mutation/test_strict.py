@@ -105,6 +105,16 @@ def test_part_of_an_input_overwritten_before_its_reader() -> None:
     assert "reads what input x wrote, a part of which was overwritten before" in findings(assembly)[0].message
 
 
+def test_weights_overwritten_behind_their_scales() -> None:
+    assembly = Assembly()
+    scales(assembly, 8)
+    source = assembly.constant(bytes(64)) - 80
+    assembly.add("dma.load", {"source": source, "destination": sram(0xFB0), "length": 144})
+    copy(assembly, AFTER_LOAD, 0, 0x1000, height=2)
+    conv(assembly, {"wait0_queue": Queue.VEC, "wait0_count": 1}, scales=sram(0xFB0))
+    assert [(found.kind, found.instructions) for found in findings(assembly)] == [("overwritten", (0, 4))]
+
+
 def test_load_that_nothing_reads_before_the_next_one_overwrites_it() -> None:
     assembly = loaded()
     assembly.add("dma.load", {"source": assembly.constant(bytes(80)), "destination": sram(0xFF8), "length": 80})
