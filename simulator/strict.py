@@ -96,7 +96,8 @@ class _Walk:
                 if number[earlier] > order[index][queue[earlier]] and earlier not in seen:
                     seen.add(earlier)
                     yield self._race(index, verb, earlier, other)
-            yield from self._overwritten(index, touched)
+            if not faults:
+                yield from self._overwritten(index, touched)
             self._shadow.visit(index, int(queue[index]), touched)
         yield from self._outputs()
         yield from self._unread()

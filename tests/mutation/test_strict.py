@@ -172,9 +172,13 @@ def test_bytes_that_nothing_has_written_and_addresses_out_of_range_are_faults() 
     assembly = Assembly()
     copy(assembly, {}, 0x5000, OFM)
     copy(assembly, {}, 0, (1 << 30) - 64)
+    conv(assembly, AFTER_LOAD, scales=sram(1 << 29))
+    assembly.add("dma.load", {"source": assembly.constant(bytes(64)), "destination": sram(0x1000), "length": 64})
+    assembly.rows.insert(0, assembly.rows.pop())
     messages = [found.message for found in findings(assembly)]
     assert "reads byte 0x5000 of sram, which nothing has written" in messages[0]
     assert "limit" in messages[1]
+    assert "reads bytes 0x20000000" in messages[2]
 
 
 def test_strict_machine_refuses_a_race_and_says_what_to_do() -> None:
