@@ -157,12 +157,13 @@ def flash_images(plan: Plan) -> tuple[dict[str, int], bytes]:
     """Flash offsets of the images of parameters buffers and streamed kernels, and the constants section with them."""
     offsets: dict[str, int] = {}
     constants = bytearray()
+    stored = {name: kernel.parameters.image() for name, kernel in plan.kernels.items()}
     images = {
-        buffer.name: b"".join(plan.kernels[part.kernel].parameters.image()[part.start : part.stop] for part in buffer.parts)
+        buffer.name: b"".join(stored[part.kernel][part.start : part.stop] for part in buffer.parts)
         for buffer in plan.buffers
         if buffer.parts
     }
-    images |= {name: kernel.parameters.image() for name, kernel in plan.kernels.items() if name in plan.streamed}
+    images |= {name: image for name, image in stored.items() if name in plan.streamed}
     for name, image in images.items():
         offsets[name] = CONSTANTS_OFFSET + len(constants)
         constants += image
