@@ -10,7 +10,8 @@ from isa.timing.work import Work
 
 
 def bound_cycles(work: Work, target: Target) -> Ints:
-    """Roofline of each instruction [n]: the cycles of its busiest resource, fixed parts and sharing left out."""
+    """Roofline of each instruction [n]: the cycles of its busiest resource; fixed parts, sharing and `pace` (what
+    blocks that differ cost) are left out."""
     board = target.board
     if board.sram_shared_port:
         ports = [_at(WORD_BYTES * (work.read_words + work.write_words), board.sram_read_bytes_per_cycle)]

@@ -17,17 +17,17 @@ QUEUES = 5
 """Four queues of the NPU and the Arm core's list of calls."""
 FETCH_QUEUE = 5
 CONDITIONS = 6
-RESOURCES = 6
-COMPUTE, OUTPUT, READ, WRITE, FLASH, DRAM = range(RESOURCES)
-"""Resources; the first two are private to a unit, the others are shared."""
+RESOURCES = 7
+COMPUTE, OUTPUT, PACE, READ, WRITE, FLASH, DRAM = range(RESOURCES)
+"""Resources; the first three are private to a unit, the others are shared."""
 PHASES = 3
 LOAD, BODY, LAST = range(PHASES)
 CLASSES = 12
 BUSY, FETCH, LATENCY, SRAM_PORT, FLASH_WAIT, DRAM_WAIT, OUTPUT_STAGE, CONDITION = range(8)
 """What a queue spends a tick on; CONDITION + q: waiting for queue q."""
 
-QUEUE, LEAD, DRAIN, STREAM_END, DESCRIPTOR, AMOUNTS = range(6)
-"""Columns of `rows`; STREAM_END in ticks of flash bandwidth, AMOUNTS by phase and resource."""
+QUEUE, LEAD, DRAIN, STREAM_END, DESCRIPTOR, PACE_CLASS, AMOUNTS = range(7)
+"""Columns of `rows`; STREAM_END in ticks of flash bandwidth, PACE_CLASS for PACE alone, AMOUNTS by phase, resource."""
 WAIT_QUEUE = AMOUNTS + PHASES * RESOURCES
 WAIT_COUNT = WAIT_QUEUE + CONDITIONS
 ROW = WAIT_COUNT + CONDITIONS
@@ -161,10 +161,9 @@ def _flow(rows: Ints, s: Ints, agent: int, i: int, phase: int) -> None:
 
 @compiled
 def _is_flowing(s: Ints, agent: int) -> bool:
-    flow = LEFT + agent * RESOURCES
     left = 0
-    for r in range(RESOURCES):
-        left += s[flow + r]
+    for flow in range(LEFT + agent * RESOURCES, LEFT + (agent + 1) * RESOURCES):
+        left += s[flow]
     return bool(left > 0)
 
 
@@ -257,10 +256,8 @@ def _next_event(order: Ints, s: Ints, times: Ints) -> int:
 def _advance(s: Ints, interval: int) -> None:
     for r in range(RESOURCES):
         users = s[USERS + r]
-        if users == 0:
-            continue
-        s[RESOURCE_BUSY + r] += interval
-        done = interval if r < READ or users == 1 else interval // users
+        s[RESOURCE_BUSY + r] += interval if users > 0 else 0
+        done = interval if r < READ or users <= 1 else interval // users
         for flow in range(LEFT + r, LEFT + AGENTS * RESOURCES, RESOURCES):
             s[flow] = max(s[flow] - done, 0)
     s[NOW] += interval
@@ -272,10 +269,10 @@ def _charge(rows: Ints, order: Ints, s: Ints, times: Ints, interval: int) -> Non
     for q in range(QUEUES):
         first = s[FIRST + q]
         if s[BACK + q] != _NONE:
-            i, kind = s[BACK + q], _flow_class(s, QUEUES + q)
+            i, kind = s[BACK + q], _flow_class(rows, s, QUEUES + q, s[BACK + q])
         elif s[FRONT + q] != _NONE:
             i = s[FRONT + q]
-            kind = _flow_class(s, q) if s[FRONT_PHASE + q] == LOAD else LATENCY
+            kind = _flow_class(rows, s, q, i) if s[FRONT_PHASE + q] == LOAD else LATENCY
         elif s[STARTED + q] < s[FIRST + q + 1] - first:
             i = order[first + s[STARTED + q]]
             kind = FETCH
@@ -289,7 +286,7 @@ def _charge(rows: Ints, order: Ints, s: Ints, times: Ints, interval: int) -> Non
 
 
 @compiled
-def _flow_class(s: Ints, agent: int) -> int:
+def _flow_class(rows: Ints, s: Ints, agent: int, i: int) -> int:
     """Busy while the unit's own datapath works; after that, what the rest waits for."""
     flow = LEFT + agent * RESOURCES
     if s[flow + COMPUTE] > 0:
@@ -298,4 +295,5 @@ def _flow_class(s: Ints, agent: int) -> int:
         return FLASH_WAIT
     if s[flow + DRAM] > 0:
         return DRAM_WAIT
-    return SRAM_PORT if s[flow + READ] > 0 or s[flow + WRITE] > 0 else OUTPUT_STAGE
+    alone = int(rows[i, PACE_CLASS]) if s[flow + PACE] > 0 else OUTPUT_STAGE
+    return SRAM_PORT if s[flow + READ] > 0 or s[flow + WRITE] > 0 else alone

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,69 +11,30 @@ from numpy.typing import NDArray
 from isa.code_table import STATES, TABLE_UNIT_BYTES, code_table_offset
 from isa.descriptors import SCALE, ElementType
 from isa.errors import IsaError
-from isa.instructions import BY_MNEMONIC
 from isa.target import Target
 from isa.timing.geometry import (
     WORD_BYTES,
-    Axis,
     Ints,
     Operand,
-    Span,
     ceil_div,
     granule,
     operand_words,
     plain_span,
     run_words,
-    window_span,
 )
+from isa.timing.layer import Layer, first_block, input_spans, layer_of
+from isa.timing.pace import Flow, mac_pace
 from isa.timing.record import Rows, Traffic, latency_cycles, rate_cycles
 
 TABLE_BYTES = 256
 _ACCUMULATOR_BYTES = 4
-_DEPTHWISE = BY_MNEMONIC["mac.depthwise"].opcode
-
-
-@dataclass(frozen=True)
-class _Layer:
-    """The fields of a group of MAC instructions that more than one formula reads."""
-
-    rows: Axis
-    pixels: Axis
-    channels: Axis
-    is_depthwise: Ints
-    kernel_h: Ints
-    kernel_w: Ints
-    k: Ints
-    k_channels: Ints
-    ifm: Operand
-
-    @property
-    def n_pixel_blocks(self) -> Ints:
-        return self.rows.count * self.pixels.count
-
-    @property
-    def taps(self) -> Ints:
-        return self.kernel_h * self.kernel_w
-
-    @property
-    def channel_weights(self) -> Ints:
-        """Weights of one output channel."""
-        return self.taps * np.where(self.is_depthwise, 1, self.k_channels)
-
-
-def _layer(f: Rows) -> _Layer:
-    rows, pixels, channels = f.axes()
-    return _Layer(
-        rows, pixels, channels, f("opcode") == _DEPTHWISE, f("kernel_h"), f("kernel_w"), f("k"), f("k_channels"),
-        f.operand("ifm", "ifm_channels"),
-    )  # fmt: skip
 
 
 def mac_work(f: Rows, target: Target) -> dict[str, Ints]:
     """Work columns of a group of MAC instructions; IsaError when blocks do not fit the buffers."""
-    layer = _layer(f)
+    layer = layer_of(f)
     _require_fit(f, target)
-    total, first = _loads(f, layer, target)
+    total, first, flow = _loads(f, layer, target)
     unit = granule(f("ofm_c0"), layer.channels)
     ofm = f.operand("ofm", "ofm_channels")
     regions = [(a.first, a.extent) for a in (layer.rows, layer.pixels, layer.channels)]
@@ -81,7 +42,10 @@ def mac_work(f: Rows, target: Target) -> dict[str, Ints]:
     written, last_written = (_region_words(ofm, region, unit) for region in (regions, lasts))
     total.write(ofm.base, written)
     elements, last_elements = (r[0][1] * r[1][1] * r[2][1] for r in (regions, lasts))
-    compute, last_compute = _compute_cycles(f, layer, target)
+    flow = replace(flow, output=(WORD_BYTES * written, ofm.base >> 30))
+    of_kind = _block_cycles(f, layer, target)
+    compute = _all_blocks(of_kind, layer)
+    chunks = layer.chunks(layer.channels.last_first, layer.channels.last)
     output_stage = target.costs.output_stage
     return vars(total) | {
         "compute": np.maximum(compute, _decoder_cycles(f, layer, target)),
@@ -89,7 +53,8 @@ def mac_work(f: Rows, target: Target) -> dict[str, Ints]:
         "first_read_words": first.read_words,
         "first_flash_bytes": first.flash_bytes,
         "first_dram_bytes": first.dram_bytes,
-        "last_compute": last_compute,
+        "pace": mac_pace(layer, flow, of_kind, target),
+        "last_compute": ceil_div(of_kind[-1, -1, -1], chunks),
         "last_output": rate_cycles(last_elements, output_stage),
         "last_write_words": np.where(total.write_words > 0, last_written, 0),
         "lead_cycles": target.costs.block_fill_cycles
@@ -103,25 +68,33 @@ def _region_words(operand: Operand, region: list[tuple[Ints, Ints]], unit: Ints)
     return operand_words(operand, plain_span(*rows), plain_span(*pixels), first, channels, unit)
 
 
-def _compute_cycles(f: Rows, layer: _Layer, target: Target) -> tuple[Ints, Ints]:
-    """Datapath cycles of all blocks, and of the part of the last block that follows the last load."""
+def _block_cycles(f: Rows, layer: Layer, target: Target) -> Ints:
+    """Datapath cycles of each kind of block [2, 2, 2, n]: (full, last) on rows, pixels and channels."""
     costs = target.costs
-    rows, pixels, channels = layer.rows, layer.pixels, layer.channels
-    step_h = np.where(layer.is_depthwise, 1, costs.mac_step_pixels_h)
-    step_w = np.where(layer.is_depthwise, 1, costs.mac_step_pixels_w)
-    step_c = np.where(layer.is_depthwise, costs.depthwise_channels, costs.mac_step_cout)
+    steps = (
+        np.where(layer.is_depthwise, 1, costs.mac_step_pixels_h),
+        np.where(layer.is_depthwise, 1, costs.mac_step_pixels_w),
+        np.where(layer.is_depthwise, costs.depthwise_channels, costs.mac_step_cout),
+    )
     cycles = np.where(
         layer.is_depthwise,
         ceil_div(layer.taps, costs.depthwise_taps),
         costs.mac_step_cycles * _reduction_steps(layer, costs.mac_step_taps),
     )
     cycles = cycles * np.where(f("ifm_type") == ElementType.INT16, 2, 1)
-    total = rows.steps(step_h) * pixels.steps(step_w) * channels.steps(step_c) * cycles
-    last = ceil_div(rows.last, step_h) * ceil_div(pixels.last, step_w) * ceil_div(channels.last, step_c) * cycles
-    return total, ceil_div(last, _chunks(layer))
+    axes = (layer.rows, layer.pixels, layer.channels)
+    h, w, c = (np.stack([ceil_div(a.full, step), ceil_div(a.last, step)]) for a, step in zip(axes, steps, strict=True))
+    return np.asarray(h[:, None, None] * w[None, :, None] * c[None, None] * cycles)
 
 
-def _reduction_steps(layer: _Layer, step_taps: tuple[tuple[int, int], ...]) -> Ints:
+def _all_blocks(of_kind: Ints, layer: Layer) -> Ints:
+    """Sum over all blocks of an amount of each kind [2, 2, 2, n]."""
+    for axis in (layer.rows, layer.pixels, layer.channels):
+        of_kind = (axis.count - 1) * of_kind[0] + of_kind[1]
+    return of_kind
+
+
+def _reduction_steps(layer: Layer, step_taps: tuple[tuple[int, int], ...]) -> Ints:
     """Steps that sum all taps and input channels of one output: the least over the array's (lanes, taps) modes."""
     steps = np.full_like(layer.taps, np.iinfo(np.int64).max)
     for lanes, taps in step_taps:
@@ -133,17 +106,11 @@ def _reduction_steps(layer: _Layer, step_taps: tuple[tuple[int, int], ...]) -> I
     return steps
 
 
-def _chunks(layer: _Layer) -> Ints:
-    """Chunks of one channel block in which the input of an output block streams through the input buffer."""
-    last = layer.k + layer.k_channels - 1
-    return np.where(layer.is_depthwise, 1, last // layer.ifm.c0 - layer.k // layer.ifm.c0 + 1)
-
-
-def _loads(f: Rows, layer: _Layer, target: Target) -> tuple[Traffic, Traffic]:
-    """All reads, and those of the first chunk of the first block."""
+def _loads(f: Rows, layer: Layer, target: Target) -> tuple[Traffic, Traffic, Flow]:
+    """All reads, those of the first chunk of the first block, and how they are spread over blocks."""
     total, first = Traffic(len(f.index)), Traffic(len(f.index))
-    _load_input(f, layer, total, first)
-    _load_weights(f, layer, target, total, first)
+    input_words = _load_input(f, layer, total, first)
+    weight_bytes = _load_weights(f, layer, target, total, first)
     scale_bytes = SCALE.length_bytes * layer.channels.extent
     scales = f("scales") + SCALE.length_bytes * layer.channels.first
     total.read(scales, run_words(scales, scale_bytes), scale_bytes)
@@ -152,36 +119,35 @@ def _loads(f: Rows, layer: _Layer, target: Target) -> tuple[Traffic, Traffic]:
     ifm2 = f.operand("ifm2", "ofm_channels")
     region = [(a.first, a.extent) for a in (layer.rows, layer.pixels, layer.channels)]
     residual = _region_words(ifm2, region, granule(ifm2.c0, layer.channels))
-    total.read(ifm2.base, np.where(f("use_residual") > 0, residual, 0))
-    return total, first
+    residual = np.where(f("use_residual") > 0, residual, 0)
+    total.read(ifm2.base, residual)
+    flow = Flow(
+        input=(WORD_BYTES * input_words, layer.ifm.base >> 30),
+        weights=(weight_bytes, f("weights") >> 30),
+        is_coded=f("coded_words") > 0,
+        residual=(WORD_BYTES * residual, ifm2.base >> 30),
+        output=(np.zeros_like(residual), np.zeros_like(residual)),
+    )
+    return total, first, flow
 
 
-def _load_input(f: Rows, layer: _Layer, total: Traffic, first: Traffic) -> None:
+def _load_input(f: Rows, layer: Layer, total: Traffic, first: Traffic) -> Ints:
+    """Adds the input; its words in one pass."""
     ifm, channels = layer.ifm, layer.channels
     start = np.where(layer.is_depthwise, channels.first, layer.k)
     extent = np.where(layer.is_depthwise, channels.extent, layer.k_channels)
     unit = np.where(layer.is_depthwise, granule(ifm.c0, channels), ifm.c0)
     passes = np.where(layer.is_depthwise, 1, channels.count)
-    words = operand_words(ifm, *_input_spans(f, layer.rows, layer.pixels), start, extent, unit)
+    words = operand_words(ifm, layer.input_rows, layer.input_pixels, start, extent, unit)
     total.read(ifm.base, passes * words)
-    chunk = np.where(layer.is_depthwise, channels.full, np.minimum(extent, ifm.c0 - start % ifm.c0))
-    spans = _input_spans(f, _first_block(layer.rows), _first_block(layer.pixels))
+    chunk = np.minimum(np.where(layer.is_depthwise, channels.full, extent), ifm.c0 - start % ifm.c0)
+    spans = input_spans(f, first_block(layer.rows), first_block(layer.pixels))
     first.read(ifm.base, operand_words(ifm, *spans, start, chunk, unit))
+    return words
 
 
-def _input_spans(f: Rows, rows: Axis, pixels: Axis) -> tuple[Span, Span]:
-    return (
-        window_span(rows, f("stride_h"), f("kernel_h"), f("dilation_h"), f("pad_top"), f("ifm_height")),
-        window_span(pixels, f("stride_w"), f("kernel_w"), f("dilation_w"), f("pad_left"), f("ifm_width")),
-    )
-
-
-def _first_block(axis: Axis) -> Axis:
-    return replace(axis, extent=axis.full, last=axis.full, count=np.ones_like(axis.count))
-
-
-def _load_weights(f: Rows, layer: _Layer, target: Target, total: Traffic, first: Traffic) -> None:
-    """Weights pass once for each block of pixels: raw, each block of channels is one contiguous run; coded, all are."""
+def _load_weights(f: Rows, layer: Layer, target: Target, total: Traffic, first: Traffic) -> Ints:
+    """Adds the weights, which pass once for each block of pixels, and the code table; the bytes of a pass."""
     address, channels = f("weights"), layer.channels
     per_channel = layer.channel_weights
     words = (channels.count - 1) * run_words(address, channels.full * per_channel)
@@ -191,17 +157,21 @@ def _load_weights(f: Rows, layer: _Layer, target: Target, total: Traffic, first:
     words = np.where(is_coded, run_words(address, coded_bytes), words)
     passes = layer.n_pixel_blocks
     total.read(address, passes * words, passes * np.where(is_coded, coded_bytes, raw_bytes))
-    inputs = np.where(layer.is_depthwise, 1, np.minimum(layer.k_channels, layer.ifm.c0))
-    chunk = np.minimum(channels.full, target.architecture.cout_lanes) * layer.taps * inputs
+    start = np.where(layer.is_depthwise, channels.first, layer.k)
+    extent = np.where(layer.is_depthwise, channels.full, layer.k_channels)
+    inputs = np.minimum(extent, layer.ifm.c0 - start % layer.ifm.c0)
+    outputs = np.where(layer.is_depthwise, 1, np.minimum(channels.full, target.architecture.cout_lanes))
+    chunk = layer.taps * inputs * outputs
     chunk = np.where(is_coded, ceil_div(coded_bytes * chunk, raw_bytes), chunk)
     first.read(address, run_words(address, chunk), chunk)
     table = f("scales") + code_table_offset(f("ofm_channels"))
     table_bytes = np.where(is_coded, TABLE_UNIT_BYTES * f("code_table"), 0)
     for traffic in (total, first):
         traffic.read(table, run_words(table, table_bytes), table_bytes)
+    return np.where(is_coded, coded_bytes, raw_bytes)
 
 
-def _decoder_cycles(f: Rows, layer: _Layer, target: Target) -> Ints:
+def _decoder_cycles(f: Rows, layer: Layer, target: Target) -> Ints:
     """The decoder fills its table, then decodes the weights of every pass, at one rate; raw weights do not pass it."""
     weights = layer.n_pixel_blocks * layer.channels.extent * layer.channel_weights
     return np.where(f("coded_words") > 0, rate_cycles(STATES + weights, target.costs.decoder_weights), 0)
@@ -218,9 +188,9 @@ def block_fits(columns: Mapping[str, Ints], target: Target) -> NDArray[np.bool_]
 
 def _fits(f: Rows, target: Target) -> NDArray[np.bool_]:
     costs, lanes = target.costs, target.architecture.cout_lanes
-    layer = _layer(f)
+    layer = layer_of(f)
     values = layer.rows.full * layer.pixels.full * layer.channels.full
-    spans = _input_spans(f, _first_block(layer.rows), _first_block(layer.pixels))
+    spans = input_spans(f, first_block(layer.rows), first_block(layer.pixels))
     reach_h, reach_w = (np.minimum(span.count * span.length, span.limit) for span in spans)
     inputs = np.minimum(layer.ifm.c0, np.where(layer.is_depthwise, layer.channels.full, layer.k_channels))
     weights = np.minimum(layer.channels.full, lanes) * np.where(layer.is_depthwise, layer.taps, inputs)

@@ -185,7 +185,9 @@ def _rows(work: Work, schedule: Schedule, target: Target) -> Ints:
     rows[:, engine.DRAIN] = work.drain_cycles * TICKS
     rows[:, engine.STREAM_END] = _ticks(np.cumsum(work.stream_bytes), flash_rate)
     rows[:, engine.DESCRIPTOR] = _ticks(work.descriptor_bytes, flash_rate)
-    rows[:, engine.AMOUNTS : engine.WAIT_QUEUE] = _amounts(work, target)
+    amounts = _amounts(work, target)
+    rows[:, engine.PACE_CLASS] = _pace_class(amounts[:, engine.BODY])
+    rows[:, engine.AMOUNTS : engine.WAIT_QUEUE] = amounts.reshape(len(work), engine.PHASES * engine.RESOURCES)
     rows[:, engine.WAIT_QUEUE : engine.WAIT_COUNT] = schedule.wait_queue
     rows[:, engine.WAIT_COUNT :] = schedule.wait_count
     return rows
@@ -216,7 +218,7 @@ def _state(schedule: Schedule, target: Target) -> Ints:
 
 
 def _amounts(work: Work, target: Target) -> Ints:
-    """Ticks [n, phase x resource] at the full rate of each resource."""
+    """Ticks [n, phase, resource] at the full rate of each resource."""
     n, board = len(work), target.board
     zero = np.zeros(n, np.int64)
     totals = [work.compute, work.output, work.read_words, work.write_words, work.flash_bytes, work.dram_bytes]
@@ -234,7 +236,18 @@ def _amounts(work: Work, target: Target) -> Ints:
         result[:, phase, engine.WRITE] = _ticks(write * WORD_BYTES, board.sram_write_bytes_per_cycle)
         result[:, phase, engine.FLASH] = _ticks(flash, board.flash_bytes_per_cycle)
         result[:, phase, engine.DRAM] = _ticks(dram, board.dram_bytes_per_cycle)
-    return result.reshape(n, engine.PHASES * engine.RESOURCES)
+    result[:, engine.BODY, engine.PACE] = work.pace * TICKS
+    return result
+
+
+def _pace_class(body: Ints) -> Ints:
+    """What a body waits for when only its pace is left [n]: its busiest resource but the datapath."""
+    classes = (
+        (engine.OUTPUT, TickClass.OUTPUT_STAGE), (engine.READ, TickClass.SRAM_PORT),
+        (engine.WRITE, TickClass.SRAM_PORT), (engine.FLASH, TickClass.FLASH), (engine.DRAM, TickClass.DRAM),
+    )  # fmt: skip
+    busiest = body[:, [resource for resource, _ in classes]].argmax(axis=1)
+    return np.asarray(np.array([int(kind) for _, kind in classes], np.int64)[busiest])
 
 
 def _ticks(amount_bytes: Ints, bytes_per_cycle: int) -> Ints:

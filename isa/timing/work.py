@@ -26,7 +26,7 @@ class Work:
 
     An instruction waits `lead_cycles`, moves its first load, runs its body (everything that is neither first nor
     last), then, when the next instruction of the queue may already start, its last amounts, and retires `drain_cycles`
-    later. Within each of these steps all its amounts flow side by side.
+    later. Within each of these steps all its amounts flow side by side; `pace` is one more of the body's.
     """
 
     compute: Ints = field(metadata={"doc": "cycles of the unit's own datapath"})
@@ -41,6 +41,7 @@ class Work:
     last_compute: Ints = field(metadata={"doc": "datapath cycles after the last load"})
     last_output: Ints = field(metadata={"doc": "output-stage cycles after the last load"})
     last_write_words: Ints = field(metadata={"doc": "SRAM words written after the last load"})
+    pace: Ints = field(metadata={"doc": "cycles of the body, at least: what blocks that differ cost"})
     lead_cycles: Ints = field(metadata={"doc": "set-up, first-access latency and block fill"})
     drain_cycles: Ints = field(metadata={"doc": "block drain, or latency of the data in flight"})
     stream_bytes: Ints = field(metadata={"doc": "bytes of the instruction in the stream"})

@@ -59,7 +59,8 @@ def busy_cycles(work: Work, target: Target) -> Array:
     ports = read + write if board.sram_shared_port else np.maximum(read, write)
     first = -(-work.first_read_words * 8 // board.sram_read_bytes_per_cycle)
     flash = -(-work.flash_bytes // board.flash_bytes_per_cycle)
-    cycles: Array = np.maximum.reduce([work.compute, work.output, ports, flash]) + first + work.lead_cycles
+    paced = work.pace + work.last_compute
+    cycles: Array = np.maximum.reduce([work.compute, work.output, ports, flash, paced]) + first + work.lead_cycles
     return cycles
 
 

@@ -205,7 +205,7 @@ def random_program(rng: np.random.Generator, n: int) -> tuple[Work, Schedule]:
         if queue is Queue.MAC:
             amounts |= {f"first_{name}": total[2 + i] // 3 for i, name in ((0, "read_words"), (2, "flash_bytes"))}
             amounts |= {f"last_{name}": total[i] // 4 for i, name in enumerate(("compute", "output"))}
-            amounts |= {"last_write_words": total[3] // 2, "drain_cycles": 16}
+            amounts |= {"last_write_words": total[3] // 2, "drain_cycles": 16, "pace": int(rng.integers(0, 600))}
         if queue is Queue.FETCH:
             amounts = {"stream_bytes": 16, "descriptor_bytes": int(rng.integers(0, 16)) * 8}
         on = rng.choice(4, int(rng.integers(0, 4)), replace=False) if rng.random() < 0.5 else ()
@@ -288,6 +288,7 @@ def test_an_instruction_alone_takes_the_sum_of_its_steps(seed: int) -> None:
         body = int(getattr(work, name)[0]) - first - last
         for step, amount in (("first", first), ("body", body), ("last", last)):
             steps[step] = max(steps[step], amount / rate)
+    steps["body"] = max(steps["body"], float(work.pace[0]))
     fixed = int((work.lead_cycles + work.drain_cycles)[0])
     board = replace(SOC.board, flash_bytes_per_cycle=1, dram_bytes_per_cycle=8)
     timeline = simulate(work, schedule, replace(SOC, board=board))

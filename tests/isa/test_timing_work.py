@@ -295,7 +295,8 @@ def test_vector_classes_by_hand() -> None:
     cycles = {name: work_of_one(name, v, EDGE)["compute"] for name in BY_MNEMONIC if name.startswith("vec.")}
     assert cycles == {
         "vec.add": 256, "vec.sub": 256, "vec.mul": 256, "vec.table": 64, "vec.maxpool": 576, "vec.avgpool": 576,
-        "vec.mean": 64, "vec.softmax": 1024, "vec.resize": 256, "vec.copy": 256,
+        "vec.mean": 64, "vec.softmax": 1024, "vec.resize": 256, "vec.copy": 256, "vec.sigmoid": 64, "vec.tanh": 64,
+        "vec.bilinear": 1024,
     }  # fmt: skip
     reads = {name: work_of_one(name, v, EDGE)["read_words"] for name in ("vec.sub", "vec.table", "vec.softmax")}
     assert reads == {"vec.sub": 256, "vec.table": 128 + 32, "vec.softmax": 128}

@@ -1,7 +1,7 @@
 """MAC instructions on random shapes: all of sram against the simulator, port words and cycles against the timing.
 
-The timing model takes the blocks of an instruction for a fluid, so that some shapes whose blocks differ (a ragged last
-block, borders) take a few cycles more than it says; docs/rtl.md has the figures.
+Where short blocks differ the core is faster than the timing, because its buffers are rings that run further ahead than
+the next chunk; where chunks differ in other ways it may be a few cycles slower. docs/rtl.md has the figures.
 """
 
 from dataclasses import dataclass, replace
@@ -27,8 +27,11 @@ EXACT_SHARE = 0.85
 LARGEST_EXCESS = 64
 """Cycles that one shape may take more."""
 
-SET_EXCESS = 0.02
-"""Excess of all shapes of a set together."""
+LARGEST_GAIN = 0.2
+"""Part of the predicted cycles that one shape may take less."""
+
+SET_ERROR = 0.02
+"""Difference of all shapes of a set together."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +109,9 @@ def test_cycles_are_those_of_the_timing_model(kind: str, aligned: bool) -> None:
     rows = measured(kind, aligned)
     off = {str(row.case): row.cycles - row.predicted for row in rows if row.cycles != row.predicted}
     assert len(off) <= (1 - EXACT_SHARE) * len(rows), off
-    assert all(0 <= excess <= LARGEST_EXCESS for excess in off.values()), off
-    assert sum(off.values()) <= SET_EXCESS * sum(row.predicted for row in rows), off
+    assert all(row.cycles - row.predicted <= LARGEST_EXCESS for row in rows), off
+    assert all(row.cycles >= (1 - LARGEST_GAIN) * row.predicted for row in rows), off
+    assert sum(map(abs, off.values())) <= SET_ERROR * sum(row.predicted for row in rows), off
 
 
 @pytest.mark.parametrize("seed", range(6))

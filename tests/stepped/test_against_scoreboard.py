@@ -10,7 +10,7 @@ from isa.target_file import load_target
 from npuc.compiler import Options, compile_model, import_model
 from tests.shared_data import shared_file
 from tests.stepped.compare import Comparison, agreement, compare
-from tests.stepped.fuzz import STREAM_KINDS, WEIGHTS, random_program
+from tests.stepped.fuzz import MAC_KINDS, STREAM_KINDS, WEIGHTS, random_program
 
 TARGETS = ("edge-256", "u55-like", "soc-1k")
 SEEDS = range(12)
@@ -34,15 +34,17 @@ def test_copies_and_vector_work_are_within_2_percent(name: str) -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_stall_cycles_have_the_same_class(name: str) -> None:
     assert agreement(comparisons(name, STREAM_KINDS)) >= 0.95
-    assert agreement(comparisons(name, tuple(WEIGHTS))) >= 0.94
+    assert agreement(comparisons(name, tuple(WEIGHTS))) >= 0.97
+    assert agreement(comparisons(name, MAC_KINDS)) >= 0.97
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_programs_with_ragged_blocks_are_within_the_measured_error(name: str) -> None:
-    """docs/timing-accuracy.md says why: the scoreboard takes the blocks of an instruction as a fluid."""
-    measured = errors(name, tuple(WEIGHTS))
-    assert np.median(measured) <= 0.02
-    assert measured.max() <= 0.15
+@pytest.mark.parametrize("kinds", [tuple(WEIGHTS), MAC_KINDS], ids=["all", "mac"])
+def test_programs_with_ragged_blocks_are_within_2_percent(name: str, kinds: tuple[str, ...]) -> None:
+    measured = errors(name, kinds)
+    assert np.median(measured) <= 0.005
+    assert np.quantile(measured, 0.9) <= 0.02
+    assert measured.max() <= 0.03
 
 
 @pytest.mark.parametrize("name", TARGETS)
