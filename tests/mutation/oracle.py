@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from isa.container import IoEntry, read_container
+from isa.container import Container, IoEntry, read_container
+from isa.descriptors import split_address
+from isa.state import decode_states
 from simulator.errors import SimulatorFault
 from simulator.memory import Array, Bytes
 from simulator.program import program_target
@@ -56,7 +58,7 @@ class Oracle:
     def _bind(self, data: bytes) -> _Bound:
         program = editable(data)
         pieces = [self._executor.pieces(i.mnemonic, i.values, layer) for i, layer in program.captured()]
-        return _Bound(timed(program.code, self._depth), pieces, program.container.io)
+        return _Bound(timed(program.code, self._depth), pieces, program.container)
 
     def _run(self, bound: _Bound, timing: Timing) -> str:
         """How the outputs differ; nothing when they do not."""
@@ -65,6 +67,8 @@ class Oracle:
         for entry in bound.io:
             if entry.direction == "in":
                 self._io(entry)[...] = self._inputs[entry.name]
+        for state in bound.states:
+            self._bytes(state.address, len(state.initial))[...] = np.frombuffer(state.initial, np.uint8)
         try:
             for move in bound.moves(timing):
                 move()
@@ -77,14 +81,18 @@ class Oracle:
 
     def _io(self, entry: IoEntry) -> Array:
         kind = np.dtype(entry.dtype).newbyteorder("<")
-        return np.ndarray(entry.shape, kind, self._sram, entry.address & ((1 << 30) - 1))
+        return self._bytes(entry.address, entry.n_bytes).view(kind).reshape(entry.shape)
+
+    def _bytes(self, address: int, n_bytes: int) -> Array:
+        first = split_address(address)[1]
+        return self._sram[first : first + n_bytes]
 
 
 class _Bound:
     """A program whose pieces are bound, and the columns that give its moves a moment."""
 
-    def __init__(self, program: Program, pieces: Sequence[tuple[Piece, ...]], io: tuple[IoEntry, ...]) -> None:
-        self.program, self.io = program, io
+    def __init__(self, program: Program, pieces: Sequence[tuple[Piece, ...]], container: Container) -> None:
+        self.program, self.io, self.states = program, container.io, decode_states(container.state)
         flat = [(index, piece) for index, row in enumerate(pieces) for piece in row]
         self._owner = np.array([index for index, _ in flat], np.int64)
         self._reads = [move for _, piece in flat for move in piece.reads]
