@@ -115,9 +115,19 @@ class _Walk:
             message = f"{self._name(index)} reads row {row}, which {self._name(writer)} overwrote with row {found}"
             yield Finding("overwritten", message, (writer, index))
             return
+        yield from self._computed_scales(index)
         yield from self._partly_overwritten(self._name(index), touched.constants, (index,))
         for prefix, patterns in touched.operands.items():
             yield from self._partly_overwritten(self._name(index), patterns, (index,), self._operand(index, prefix))
+
+    def _computed_scales(self, index: int) -> Iterator[Finding]:
+        """Scales are constants: units write where they lie only when they overwrite them."""
+        program = self._program
+        if program.spec(index).queue is Queue.MAC:
+            writer = self._shadow.writer(program.descriptor(index)["scales"])
+            if 0 <= writer < len(program.code) and program.spec(writer).queue in (Queue.MAC, Queue.VEC):
+                message = f"{self._name(index)} reads its scales, which {self._name(writer)} overwrote"
+                yield Finding("overwritten", message, (writer, index))
 
     def _operand(self, index: int, prefix: str) -> Hashable:
         """Equal for the instructions of one MAC layer, which its scales tell from others; None for the others."""

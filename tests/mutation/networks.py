@@ -43,6 +43,7 @@ NETWORKS = (
     Network("mlperf_resnet8", "edge-256", AMPLE),
     Network("mlonmcu_kws_m", "u55-like", 12208),
     Network("mlonmcu_kws_m", "edge-256", AMPLE),
+    Network("person_detect", "u55-like", 30720),
 )
 
 

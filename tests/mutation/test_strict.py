@@ -115,6 +115,21 @@ def test_weights_overwritten_behind_their_scales() -> None:
     assert [(found.kind, found.instructions) for found in findings(assembly)] == [("overwritten", (0, 4))]
 
 
+def test_scales_overwritten_between_two_stripes() -> None:
+    assembly = Assembly()
+    scales(assembly, 8)
+    weights = assembly.constant(bytes(64))
+    assembly.add("dma.load", {"source": weights - 80, "destination": sram(0x1000), "length": 80})
+    layer = conv_layer(8, 8, sram(0x1000))
+    stripe = {**whole(8), "k": 0, "k_channels": 8, "weights": weights, "height": 2}
+    assembly.add("mac.conv", {**stripe, **AFTER_LOAD}, layer)
+    copy(assembly, AFTER_MAC, 0, 0x1000)
+    assembly.add("mac.conv", {**stripe, "y": 2, "wait0_queue": Queue.VEC, "wait0_count": 1}, layer)
+    found = findings(assembly)
+    assert [(item.kind, item.instructions) for item in found] == [("overwritten", (4, 6))]
+    assert "reads its scales, which instruction 4 (vec.copy) of layer copy from /b/Copy overwrote" in found[0].message
+
+
 def test_load_that_nothing_reads_before_the_next_one_overwrites_it() -> None:
     assembly = loaded()
     assembly.add("dma.load", {"source": assembly.constant(bytes(80)), "destination": sram(0xFF8), "length": 80})
