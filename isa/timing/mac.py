@@ -25,6 +25,7 @@ from isa.timing.geometry import (
 from isa.timing.layer import Layer, first_block, input_spans, layer_of
 from isa.timing.pace import Flow, mac_pace
 from isa.timing.record import Rows, Traffic, latency_cycles, rate_cycles
+from isa.timing.weights import block_words, chunk_words
 
 TABLE_BYTES = 256
 _ACCUMULATOR_BYTES = 4
@@ -150,8 +151,9 @@ def _load_weights(f: Rows, layer: Layer, target: Target, total: Traffic, first: 
     """Adds the weights, which pass once for each block of pixels, and the code table; the bytes of a pass."""
     address, channels = f("weights"), layer.channels
     per_channel = layer.channel_weights
-    words = (channels.count - 1) * run_words(address, channels.full * per_channel)
-    words += run_words(address, channels.last * per_channel)
+    lanes = target.architecture.cout_lanes
+    words = (channels.count - 1) * block_words(address, layer, channels.full, lanes)
+    words += block_words(address, layer, channels.last, lanes)
     raw_bytes, coded_bytes = channels.extent * per_channel, WORD_BYTES * f("coded_words")
     is_coded = coded_bytes > 0
     words = np.where(is_coded, run_words(address, coded_bytes), words)
@@ -160,10 +162,11 @@ def _load_weights(f: Rows, layer: Layer, target: Target, total: Traffic, first: 
     start = np.where(layer.is_depthwise, channels.first, layer.k)
     extent = np.where(layer.is_depthwise, channels.full, layer.k_channels)
     inputs = np.minimum(extent, layer.ifm.c0 - start % layer.ifm.c0)
-    outputs = np.where(layer.is_depthwise, 1, np.minimum(channels.full, target.architecture.cout_lanes))
-    chunk = layer.taps * inputs * outputs
-    chunk = np.where(is_coded, ceil_div(coded_bytes * chunk, raw_bytes), chunk)
-    first.read(address, run_words(address, chunk), chunk)
+    outputs = np.where(layer.is_depthwise, 1, np.minimum(channels.full, lanes))
+    raw_chunk = layer.taps * inputs * outputs
+    chunk = np.where(is_coded, ceil_div(coded_bytes * raw_chunk, raw_bytes), raw_chunk)
+    words = np.where(is_coded, run_words(address, chunk), chunk_words(address, layer, outputs, inputs))
+    first.read(address, words, chunk)
     table = f("scales") + code_table_offset(f("ofm_channels"))
     table_bytes = np.where(is_coded, TABLE_UNIT_BYTES * f("code_table"), 0)
     for traffic in (total, first):

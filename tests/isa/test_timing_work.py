@@ -89,6 +89,21 @@ def run_words(start: int, length: int) -> int:
     return len({byte // 8 for byte in range(start, start + length)})
 
 
+def weight_runs(v: Mapping[str, int], n_outputs: int) -> list[tuple[int, int]]:
+    """(offset, length) of what a block's chunks read of [group][tap][input channel][16 output channels]."""
+    k, depth, taps = v["k"], v["k_channels"], v["kernel_h"] * v["kernel_w"]
+    chunks = list(pieces(k, depth, set(range(0, k + depth, v["ifm_c0"]))))
+    if len(chunks) == 1:
+        return [(0, n_outputs * taps * depth)]
+    return [
+        (first * taps * depth + (tap * depth + low - k) * width, (high - low) * width)
+        for first in range(0, n_outputs, 16)
+        for width in [min(16, n_outputs - first)]
+        for tap in range(taps)
+        for low, high in chunks
+    ]
+
+
 def brute_side_words(v: Mapping[str, int], is_depthwise: bool) -> int:
     """Weights, scales, table and residual."""
     total = run_words(v["scales"] + 10 * v["c"], 10 * v["channels"]) + (32 if v.get("use_table", 0) else 0)
@@ -96,7 +111,8 @@ def brute_side_words(v: Mapping[str, int], is_depthwise: bool) -> int:
     per_channel = v["kernel_h"] * v["kernel_w"] * (1 if is_depthwise else v["k_channels"])
     for channels in blocks(v, "c", "channels", 8 * v["block_c"]):
         start = v["weights"] + (channels.start - v["c"]) * per_channel
-        total += n_pixel_blocks * run_words(start, len(channels) * per_channel)
+        runs = [(0, len(channels) * per_channel)] if is_depthwise else weight_runs(v, len(channels))
+        total += n_pixel_blocks * sum(run_words(start + at, length) for at, length in runs)
     return total + (brute_output_words(v, "ifm2") if v.get("use_residual", 0) else 0)
 
 

@@ -4,7 +4,7 @@ Where short blocks differ the core is faster than the timing, because its buffer
 the next chunk; where chunks differ in other ways it may be a few cycles slower. docs/rtl.md has the figures.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -14,7 +14,6 @@ from isa.timing import Work, simulate
 from simulator.trace import timing
 from tests.rtl.bench import Result, run
 from tests.rtl.shapes import TARGET, Case, draw, expected_sram, job_of, memory, program_of
-from tests.rtl.weights import pieces, run_words, shares_words
 from tests.simulator.assemble import SRAM_BYTES
 
 KINDS = ("conv", "stem", "depthwise")
@@ -70,22 +69,11 @@ def measured(kind: str, aligned: bool) -> list[Measured]:
     for case, job, result in zip(cases, jobs, run(jobs), strict=True):
         index = len(job.program.code) - 2
         work = timing(job.program).work
-        if result.words_read != work.read_words[index] and shares_words(case):
-            work = with_pieces(work, index, case)
         times = simulate(work, timing(job.program).schedule, TARGET)
         predicted = -(-int(times.retire[index] - times.start[index]) // 1024)
         is_exact = np.array_equal(result.sram, expected_sram(job.program, job.sram))
         rows.append(Measured(case, work, index, predicted, result, is_exact))
     return rows
-
-
-def with_pieces(work: Work, index: int, case: Case) -> Work:
-    """`work` with the words that chunks of weights really touch."""
-    more, more_first = (a - b for a, b in zip(pieces(case), run_words(case), strict=True))
-    read, first = work.read_words.copy(), work.first_read_words.copy()
-    read[index] += more
-    first[index] += more_first
-    return replace(work, read_words=read, first_read_words=first)
 
 
 SETS = pytest.mark.parametrize(("kind", "aligned"), [(kind, aligned) for kind in KINDS for aligned in (True, False)])

@@ -31,12 +31,15 @@ class Block(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A step: input channels that come into the buffer (none: those of the step before stay), weights, outputs."""
+    """A step: input channels that come into the buffer (none: those of the step before stay), weights, outputs.
+
+    `runs` (offset behind the block's first weight, length): where raw weights of several chunks lie apart."""
 
     start: int
     stop: int
     weight_bytes: int
     elements: int
+    runs: tuple[tuple[int, int], ...] = ()
 
 
 def output_blocks(values: Values, layer: Values) -> Iterator[Block]:
@@ -79,10 +82,24 @@ class Mac:
         groups = [min(lanes, block.channels - g) for g in range(0, block.channels, lanes)]
         inputs = pieces(k, k + self.values["k_channels"], c0)
         return [
-            Chunk(a, b if g == 0 else a, (b - a) * n * self.taps, n * pixels if (a, b) == inputs[-1] else 0)
+            Chunk(
+                a,
+                b if g == 0 else a,
+                (b - a) * n * self.taps,
+                n * pixels if (a, b) == inputs[-1] else 0,
+                self._runs(a - k, b - k, g * lanes, n) if len(inputs) > 1 else (),
+            )
             for a, b in inputs
             for g, n in enumerate(groups)
         ]
+
+    def _runs(self, start: int, stop: int, output: int, n: int) -> tuple[tuple[int, int], ...]:
+        """A piece of every tap: weights are [group][tap][input channel][output channel of the group]."""
+        if self.coded_bytes:
+            return ()
+        depth = self.values["k_channels"]
+        group = output * self.taps * depth
+        return tuple((group + (tap * depth + start) * n, (stop - start) * n) for tap in range(self.taps))
 
     def cycles(self, block: Block) -> int:
         """Datapath cycles of a block, as the timing page gives them."""
@@ -169,7 +186,7 @@ def _add_chunks(unit: UnitRows, mac: Mac, block: Block) -> None:
     cycles = mac.cycles(block)
     memory, weights = split_address(mac.values["weights"])
     done_bytes = (block.c - mac.values["c"]) * sum(chunk.weight_bytes for chunk in chunks) // block.channels
-    start = mac.stored_bytes(done_bytes)
+    start, base = mac.stored_bytes(done_bytes), done_bytes
     for i, chunk in enumerate(chunks):
         step = unit.steps.n
         if chunk.stop > chunk.start:
@@ -178,6 +195,8 @@ def _add_chunks(unit: UnitRows, mac: Mac, block: Block) -> None:
         first, end = mac.stored_bytes(done_bytes), mac.stored_bytes(done_bytes + chunk.weight_bytes)
         done_bytes += chunk.weight_bytes
         words = run_words(weights + start, end - start) - (run_words(weights + start, first - start) if i else 0)
+        if chunk.runs:
+            words = sum(run_words(weights + base + at, length) for at, length in chunk.runs)
         after = unit.previous_use(SECOND, step)
         unit.job(SECOND, mac.index, amount(memory, words, end - first), job_step=step, job_after_step=after)
         array = cycles * (i + 1) // len(chunks) - cycles * i // len(chunks)
