@@ -181,7 +181,8 @@ def program_of(cases: list[Case]) -> Program:
 
 def expected_sram(program: Program, before: Bytes) -> Bytes:
     """Every byte of sram after the simulator has run the program."""
-    result: Bytes = Machine(program, strict=True).run({"sram": before})["sram"]
+    # Not strict: the shapes overwrite each other on purpose, and the whole of sram is the output.
+    result: Bytes = Machine(program).run({"sram": before})["sram"]
     return result
 
 
