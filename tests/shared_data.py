@@ -24,6 +24,13 @@ def is_shared_required() -> bool:
     return os.environ.get("CI", "").lower() in ("1", "true") or os.environ.get("NPUC_REQUIRE_SHARED") == "1"
 
 
+def leave_out(reason: str) -> None:
+    """Skip the test for want of a tool, or fail it where everything must run."""
+    if is_shared_required():
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
 def require_shared() -> None:
     """Skip the running test when the shared folder is missing, or fail it where that is not allowed."""
     if SHARED.is_dir():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from npuc.firmware.toolchain import KERNELS, WARNINGS, build_kernels, kernel_sources
-from tests.shared_data import ROOT
+from tests.shared_data import ROOT, leave_out
 
 N_CASES = 60
 
@@ -78,7 +78,7 @@ backend.run([(10, 1, record)], np.zeros(2000, np.uint8), np.zeros(1, np.uint8))
 @pytest.mark.parametrize("level", ["-O0", "-O3"])
 def test_sources_compile_without_a_warning(compiler: str, level: str, tmp_path: Path) -> None:
     if not shutil.which(compiler):
-        pytest.skip(f"no {compiler}")
+        leave_out(f"no {compiler} on PATH")
     flags = [*WARNINGS, "-Wcast-qual", "-Wshadow", "-Wstrict-prototypes", level, f"-I{KERNELS}", "-c", "-o"]
     for source in kernel_sources():
         result = subprocess.run([compiler, *flags, str(tmp_path / "x.o"), str(source)], capture_output=True, text=True,

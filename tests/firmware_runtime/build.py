@@ -6,8 +6,6 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from isa.container import Container, write_container
 from isa.target_file import load_target
 from npuc.cli.calibrate import make_table
@@ -17,7 +15,7 @@ from npuc.firmware.model_source import Model
 from npuc.firmware.toolchain import TARGETS, WARNINGS, ToolchainError, find_compiler, run_compiler
 from simulator.arm_image import ArmImage, load_image
 from simulator.arm_machine import ArmMachine
-from tests.shared_data import ROOT, is_shared_required
+from tests.shared_data import ROOT, leave_out
 
 BOARD = ROOT / "examples" / "firmware-bare-metal"
 TARGET = load_target("edge-256")
@@ -27,13 +25,6 @@ FLAGS = (*WARNINGS, "-Os", "-ffreestanding", "-ffunction-sections", "-fdata-sect
          "-fno-sanitize=undefined")  # fmt: skip
 LINK = ("-nostdlib", "-static", "-Wl,--gc-sections", "-Wl,-z,max-page-size=16", "-Wl,-e,reset_handler",
         f"-Wl,-T,{BOARD / 'board.ld'}")  # fmt: skip
-
-
-def leave_out(reason: str) -> None:
-    """Skip the test, or fail it in CI."""
-    if is_shared_required():
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
 
 
 @cache

@@ -24,8 +24,8 @@ from npuc.firmware.bundle import RUNTIME, FirmwareError, bundle_files, make_mode
 from npuc.firmware.model_source import Layer, comment, identifier, literal, real
 from npuc.firmware.toolchain import WARNINGS
 from simulator.arm_image import load_image
-from tests.firmware_runtime.build import BOARD, FLAGS, compiler, leave_out, model, program, run, variant
-from tests.shared_data import ROOT
+from tests.firmware_runtime.build import BOARD, FLAGS, compiler, model, program, run, variant
+from tests.shared_data import ROOT, leave_out
 
 ABI = 0x4E500001
 HOSTILE = 'a*/ b"\\??/\n#error é'

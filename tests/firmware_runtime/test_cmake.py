@@ -11,8 +11,9 @@ import pytest
 
 from npuc.firmware.bundle import CMAKE
 from simulator.arm_image import load_image
-from tests.firmware_runtime.build import BOARD, leave_out, run
+from tests.firmware_runtime.build import BOARD, run
 from tests.firmware_runtime.test_cosimulation import N_MODES, expected_lines
+from tests.shared_data import leave_out
 
 BIN = Path(sys.executable).parent
 PATH = os.pathsep.join([str(BIN), os.environ.get("PATH", "")])

@@ -40,7 +40,7 @@ def test_stall_cycles_have_the_same_class(name: str) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("kinds", [tuple(WEIGHTS), MAC_KINDS], ids=["all", "mac"])
-def test_programs_with_ragged_blocks_are_within_2_percent(name: str, kinds: tuple[str, ...]) -> None:
+def test_nine_in_ten_programs_are_within_2_percent_and_all_within_3(name: str, kinds: tuple[str, ...]) -> None:
     measured = errors(name, kinds)
     assert np.median(measured) <= 0.005
     assert np.quantile(measured, 0.9) <= 0.02
