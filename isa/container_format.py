@@ -10,6 +10,7 @@ from typing import Any
 from isa.descriptors import Memory
 from isa.errors import IsaError
 from isa.fields import Field, RecordSpec
+from isa.instructions import CONDITIONS
 
 CONTAINER_VERSION = 1
 ISA_VERSION = (1, 0)
@@ -133,6 +134,59 @@ STATE_ENTRY = RecordSpec(
         Field("reserved", 32, "zero"),
     ),
 )
+
+ARM_HEADER = RecordSpec(
+    "arm_header",
+    "Begins the Arm call section; the calls follow, then the ranges of all calls, then the parameter records.",
+    16,
+    (
+        Field("call_count", 32, "calls", unit="entry"),
+        Field("range_count", 32, "ranges of all calls", unit="entry"),
+        Field("parameters_bytes", 32, "bytes of all parameter records", unit="byte"),
+        Field("reserved", 32, "zero"),
+    ),
+)
+
+ARM_CALL = RecordSpec(
+    "arm_call",
+    "A call of a kernel: `kernel(parameters, sram base, program base)`. It starts when the call before it has ended "
+    "and its conditions hold; when it has ended, the Arm counter is one more.",
+    32,
+    (
+        Field("kernel", 16, "number of the kernel; 0: none, the call only waits"),
+        Field("version", 16, "version of the kernel that the parameters are for"),
+        Field("cycles", 32, "expected duration in cycles of the NPU's clock", unit="cycle"),
+        Field("parameters", 32, "first byte of the parameter record, from the first record", unit="byte"),
+        Field("parameters_bytes", 16, "length of the parameter record", unit="byte"),
+        Field("range_count", 16, "ranges; those of the calls before come first", unit="entry"),
+        *(
+            field
+            for i in range(CONDITIONS)
+            for field in (
+                Field(f"wait{i}_queue", 8, "condition: queue; 7: none"),
+                Field(f"wait{i}_count", 16, "condition: instructions that the queue has retired, modulo 2^16"),
+            )
+        ),
+        Field("reserved", 56, "zero"),
+    ),
+)
+
+ARM_RANGE = RecordSpec(
+    "arm_range",
+    "Bytes of sram that a call may read or write; it touches no others.",
+    16,
+    (
+        Field("address", 32, "first byte, in sram", unit="address"),
+        Field("n_bytes", 32, "bytes", unit="byte"),
+        Field("is_written", 8, "0: the call reads them, 1: it writes all of them"),
+        Field("reserved", 56, "zero"),
+    ),
+)
+
+CONTAINER_RECORDS = (
+    CONTAINER_HEADER, SECTION_ENTRY, IO_HEADER, IO_ENTRY, STATE_HEADER, STATE_ENTRY, ARM_HEADER, ARM_CALL, ARM_RANGE,
+)  # fmt: skip
+"""Every record of a container but instructions and descriptors."""
 
 DIRECTIONS = ("in", "out")
 DTYPE_BYTES = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "float32": 4, "int64": 8, "bool": 1}

@@ -8,15 +8,10 @@ from pathlib import Path
 
 from isa.container_format import (
     CONSTANTS_OFFSET,
-    CONTAINER_HEADER,
+    CONTAINER_RECORDS,
     CONTAINER_VERSION,
-    IO_ENTRY,
-    IO_HEADER,
     ISA_VERSION,
     MAX_SECTIONS,
-    SECTION_ENTRY,
-    STATE_ENTRY,
-    STATE_HEADER,
     Section,
 )
 from isa.descriptors import DESCRIPTOR_SLOTS, DESCRIPTORS, SCALE, Memory
@@ -89,7 +84,7 @@ def c_header() -> str:
 
 
 def _records() -> Iterator[RecordSpec]:
-    yield from (CONTAINER_HEADER, SECTION_ENTRY, IO_HEADER, IO_ENTRY, STATE_HEADER, STATE_ENTRY, *DESCRIPTORS, SCALE)
+    yield from (*CONTAINER_RECORDS, *DESCRIPTORS, SCALE)
     yield RecordSpec("instruction", "The common header of every instruction.", 8, HEADER)
     for spec in INSTRUCTIONS:
         yield spec.record

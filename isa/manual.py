@@ -9,15 +9,7 @@ from pathlib import Path
 
 from isa.assembler import format_instruction
 from isa.codec import Instruction, is_condition
-from isa.container_format import (
-    CONTAINER_HEADER,
-    IO_ENTRY,
-    IO_HEADER,
-    SECTION_ENTRY,
-    STATE_ENTRY,
-    STATE_HEADER,
-    Section,
-)
+from isa.container_format import CONTAINER_RECORDS, Section
 from isa.descriptors import DESCRIPTORS, SCALE, ElementType, Memory
 from isa.fields import Field, RecordSpec
 from isa.header import c_header
@@ -116,7 +108,7 @@ def _container() -> str:
         "",
         "[The container](../container.md) explains how they fit together.",
     ]
-    for record in (CONTAINER_HEADER, SECTION_ENTRY, IO_HEADER, IO_ENTRY, STATE_HEADER, STATE_ENTRY):
+    for record in CONTAINER_RECORDS:
         lines += ["", f"## {record.name}", "", f"{record.doc} {record.length_bytes} bytes.", "", *_fields(record)]
     lines += ["", "## Sections", "", *_table(["kind", "number"], ([s.name, str(s.value)] for s in Section)), ""]
     return "\n".join(lines)

@@ -275,6 +275,99 @@
 #define NPUC_STATE_ENTRY_RESERVED_BIAS 0
 #define NPUC_STATE_ENTRY_RESERVED_SIGNED 0
 
+/* arm_header: Begins the Arm call section; the calls follow, then the ranges of all calls, then the parameter records. */
+#define NPUC_ARM_HEADER_BYTES 16u
+#define NPUC_ARM_HEADER_CALL_COUNT_BIT 0u  /* calls */
+#define NPUC_ARM_HEADER_CALL_COUNT_BITS 32u
+#define NPUC_ARM_HEADER_CALL_COUNT_BIAS 0
+#define NPUC_ARM_HEADER_CALL_COUNT_SIGNED 0
+#define NPUC_ARM_HEADER_RANGE_COUNT_BIT 32u  /* ranges of all calls */
+#define NPUC_ARM_HEADER_RANGE_COUNT_BITS 32u
+#define NPUC_ARM_HEADER_RANGE_COUNT_BIAS 0
+#define NPUC_ARM_HEADER_RANGE_COUNT_SIGNED 0
+#define NPUC_ARM_HEADER_PARAMETERS_BYTES_BIT 64u  /* bytes of all parameter records */
+#define NPUC_ARM_HEADER_PARAMETERS_BYTES_BITS 32u
+#define NPUC_ARM_HEADER_PARAMETERS_BYTES_BIAS 0
+#define NPUC_ARM_HEADER_PARAMETERS_BYTES_SIGNED 0
+#define NPUC_ARM_HEADER_RESERVED_BIT 96u  /* zero */
+#define NPUC_ARM_HEADER_RESERVED_BITS 32u
+#define NPUC_ARM_HEADER_RESERVED_BIAS 0
+#define NPUC_ARM_HEADER_RESERVED_SIGNED 0
+
+/* arm_call: A call of a kernel: `kernel(parameters, sram base, program base)`. It starts when the call before it has ended and its conditions hold; when it has ended, the Arm counter is one more. */
+#define NPUC_ARM_CALL_BYTES 32u
+#define NPUC_ARM_CALL_KERNEL_BIT 0u  /* number of the kernel; 0: none, the call only waits */
+#define NPUC_ARM_CALL_KERNEL_BITS 16u
+#define NPUC_ARM_CALL_KERNEL_BIAS 0
+#define NPUC_ARM_CALL_KERNEL_SIGNED 0
+#define NPUC_ARM_CALL_VERSION_BIT 16u  /* version of the kernel that the parameters are for */
+#define NPUC_ARM_CALL_VERSION_BITS 16u
+#define NPUC_ARM_CALL_VERSION_BIAS 0
+#define NPUC_ARM_CALL_VERSION_SIGNED 0
+#define NPUC_ARM_CALL_CYCLES_BIT 32u  /* expected duration in cycles of the NPU's clock */
+#define NPUC_ARM_CALL_CYCLES_BITS 32u
+#define NPUC_ARM_CALL_CYCLES_BIAS 0
+#define NPUC_ARM_CALL_CYCLES_SIGNED 0
+#define NPUC_ARM_CALL_PARAMETERS_BIT 64u  /* first byte of the parameter record, from the first record */
+#define NPUC_ARM_CALL_PARAMETERS_BITS 32u
+#define NPUC_ARM_CALL_PARAMETERS_BIAS 0
+#define NPUC_ARM_CALL_PARAMETERS_SIGNED 0
+#define NPUC_ARM_CALL_PARAMETERS_BYTES_BIT 96u  /* length of the parameter record */
+#define NPUC_ARM_CALL_PARAMETERS_BYTES_BITS 16u
+#define NPUC_ARM_CALL_PARAMETERS_BYTES_BIAS 0
+#define NPUC_ARM_CALL_PARAMETERS_BYTES_SIGNED 0
+#define NPUC_ARM_CALL_RANGE_COUNT_BIT 112u  /* ranges; those of the calls before come first */
+#define NPUC_ARM_CALL_RANGE_COUNT_BITS 16u
+#define NPUC_ARM_CALL_RANGE_COUNT_BIAS 0
+#define NPUC_ARM_CALL_RANGE_COUNT_SIGNED 0
+#define NPUC_ARM_CALL_WAIT0_QUEUE_BIT 128u  /* condition: queue; 7: none */
+#define NPUC_ARM_CALL_WAIT0_QUEUE_BITS 8u
+#define NPUC_ARM_CALL_WAIT0_QUEUE_BIAS 0
+#define NPUC_ARM_CALL_WAIT0_QUEUE_SIGNED 0
+#define NPUC_ARM_CALL_WAIT0_COUNT_BIT 136u  /* condition: instructions that the queue has retired, modulo 2^16 */
+#define NPUC_ARM_CALL_WAIT0_COUNT_BITS 16u
+#define NPUC_ARM_CALL_WAIT0_COUNT_BIAS 0
+#define NPUC_ARM_CALL_WAIT0_COUNT_SIGNED 0
+#define NPUC_ARM_CALL_WAIT1_QUEUE_BIT 152u  /* condition: queue; 7: none */
+#define NPUC_ARM_CALL_WAIT1_QUEUE_BITS 8u
+#define NPUC_ARM_CALL_WAIT1_QUEUE_BIAS 0
+#define NPUC_ARM_CALL_WAIT1_QUEUE_SIGNED 0
+#define NPUC_ARM_CALL_WAIT1_COUNT_BIT 160u  /* condition: instructions that the queue has retired, modulo 2^16 */
+#define NPUC_ARM_CALL_WAIT1_COUNT_BITS 16u
+#define NPUC_ARM_CALL_WAIT1_COUNT_BIAS 0
+#define NPUC_ARM_CALL_WAIT1_COUNT_SIGNED 0
+#define NPUC_ARM_CALL_WAIT2_QUEUE_BIT 176u  /* condition: queue; 7: none */
+#define NPUC_ARM_CALL_WAIT2_QUEUE_BITS 8u
+#define NPUC_ARM_CALL_WAIT2_QUEUE_BIAS 0
+#define NPUC_ARM_CALL_WAIT2_QUEUE_SIGNED 0
+#define NPUC_ARM_CALL_WAIT2_COUNT_BIT 184u  /* condition: instructions that the queue has retired, modulo 2^16 */
+#define NPUC_ARM_CALL_WAIT2_COUNT_BITS 16u
+#define NPUC_ARM_CALL_WAIT2_COUNT_BIAS 0
+#define NPUC_ARM_CALL_WAIT2_COUNT_SIGNED 0
+#define NPUC_ARM_CALL_RESERVED_BIT 200u  /* zero */
+#define NPUC_ARM_CALL_RESERVED_BITS 56u
+#define NPUC_ARM_CALL_RESERVED_BIAS 0
+#define NPUC_ARM_CALL_RESERVED_SIGNED 0
+
+/* arm_range: Bytes of sram that a call may read or write; it touches no others. */
+#define NPUC_ARM_RANGE_BYTES 16u
+#define NPUC_ARM_RANGE_ADDRESS_BIT 0u  /* first byte, in sram */
+#define NPUC_ARM_RANGE_ADDRESS_BITS 32u
+#define NPUC_ARM_RANGE_ADDRESS_BIAS 0
+#define NPUC_ARM_RANGE_ADDRESS_SIGNED 0
+#define NPUC_ARM_RANGE_N_BYTES_BIT 32u  /* bytes */
+#define NPUC_ARM_RANGE_N_BYTES_BITS 32u
+#define NPUC_ARM_RANGE_N_BYTES_BIAS 0
+#define NPUC_ARM_RANGE_N_BYTES_SIGNED 0
+#define NPUC_ARM_RANGE_IS_WRITTEN_BIT 64u  /* 0: the call reads them, 1: it writes all of them */
+#define NPUC_ARM_RANGE_IS_WRITTEN_BITS 8u
+#define NPUC_ARM_RANGE_IS_WRITTEN_BIAS 0
+#define NPUC_ARM_RANGE_IS_WRITTEN_SIGNED 0
+#define NPUC_ARM_RANGE_RESERVED_BIT 72u  /* zero */
+#define NPUC_ARM_RANGE_RESERVED_BITS 56u
+#define NPUC_ARM_RANGE_RESERVED_BIAS 0
+#define NPUC_ARM_RANGE_RESERVED_SIGNED 0
+
 /* layer: Operands and constants of MAC and vector instructions. */
 #define NPUC_LAYER_BYTES 128u
 #define NPUC_LAYER_OFM_BASE_BIT 0u  /* address of element (0, 0, 0, 0) of the output */
