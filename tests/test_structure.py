@@ -36,6 +36,7 @@ PIPELINE = (
     "ptq",
     "legalize",
     "layout",
+    "arm",
     "lower",
     "task",
     "allocation",

@@ -8,9 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
+from npuc.arm.kernel_call import RULES, KernelCall, kernel_calls
+from npuc.arm.memory import Bytes, MemoryMap, View
 from npuc.errors import InvalidGraph, UnsupportedOp, UsageError
-from npuc.firmware.kernel_call import RULES, KernelCall, kernel_calls
-from npuc.firmware.memory import Bytes, MemoryMap, View
 from npuc.graph.graph import Graph, Node, initial_states, type_of_array
 from npuc.graph.types import Array
 from npuc.ops.integer.conv import QConv
@@ -54,7 +54,7 @@ def lower_to_kernels(graph: Graph, order: Order | None = None) -> KernelProgram:
     missing = [f"{node.name}: {node.op.kind} has no kernel" for node in graph.nodes if type(node.op) not in RULES]
     if missing:
         message = "\n  ".join([f"{len(missing)} of {len(graph.nodes)} nodes have no kernel", *missing])
-        hint = "give each a kernel and a rule in npuc/firmware/kernel_call.py"
+        hint = "give each a kernel and a rule in npuc/arm/kernel_call.py"
         raise UnsupportedOp(message, stage=STAGE, hint=hint)
     order = order or channels_last(graph)
     memory, calls = MemoryMap(), []

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from npuc.firmware.kernel_spec import KERNELS
-from npuc.firmware.memory import Bytes
+from npuc.arm.kernel_spec import KERNELS
+from npuc.arm.memory import Bytes
 from npuc.firmware.toolchain import STAGE, ToolchainError, build_kernels
 
 _Function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from npuc.firmware.kernel_spec import (
+from npuc.arm.kernel_spec import (
     ABSENT,
     COPY_AXES,
     FLASH,
@@ -19,7 +19,7 @@ from npuc.firmware.kernel_spec import (
 HEADER = Path(__file__).parent / "kernels" / "npuc_kernels.h"
 
 _TOP = """\
-/* Integer kernels of npuc; isa/arithmetic.py says what each computes. Generated from npuc/firmware/kernel_spec.py.
+/* Integer kernels of npuc; isa/arithmetic.py says what each computes. Generated from npuc/arm/kernel_spec.py.
  *
  * A kernel reads a parameter record (32-bit words, little-endian, 4-byte aligned), computes one operator, and writes
  * its output to SRAM. It keeps no state, so calls may be nested and interrupted. An output must not overlap inputs, but

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from unicorn.arm_const import UC_ARM_REG_R1
 from unicorn.unicorn_py3.unicorn import UcError
 
+from npuc.arm.kernel_spec import COPY_AXES, FLASH, KERNEL, SRAM, encode_parameters
 from npuc.firmware.graph_runner import lower_to_kernels, run_program
-from npuc.firmware.kernel_spec import COPY_AXES, FLASH, KERNEL, SRAM, encode_parameters
 from npuc.firmware.toolchain import TARGETS, ToolchainError, build_kernels, find_compiler
 from npuc.graph.graph import evaluate
 from npuc.importer.tflite import import_tflite

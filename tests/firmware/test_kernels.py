@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 
 from isa.arithmetic import softmax_scale
+from npuc.arm.kernel_call import RULES
 from npuc.errors import InvalidGraph, UnsupportedOp, UsageError
 from npuc.firmware.graph_runner import lower_to_kernels, run_graph, run_program
 from npuc.firmware.host import host_kernels
-from npuc.firmware.kernel_call import RULES
 from npuc.firmware.toolchain import ToolchainError
 from npuc.graph.graph import Graph, Node
 from npuc.graph.serialize import operator_kinds

@@ -62,7 +62,7 @@ def test_the_address_sanitizer_sees_the_memories(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("CC", "gcc")
     forged = PROGRAM[: PROGRAM.index("@settings")] + """
 import numpy as np
-from npuc.firmware.kernel_spec import KERNEL, encode_parameters
+from npuc.arm.kernel_spec import KERNEL, encode_parameters
 at = dict(source=(1, 0), destination=(1, 1000), size=(1,) * 7 + (1001,))
 record = encode_parameters(KERNEL["copy"], {**at, "source_stride": (1,) * 8, "destination_stride": (1,) * 8})
 backend.run([(10, 1, record)], np.zeros(2000, np.uint8), np.zeros(1, np.uint8))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from npuc.arm.kernel_spec import KERNEL, KERNELS, encode_parameters, n_words
 from npuc.firmware import toolchain
 from npuc.firmware.kernel_header import HEADER, header_text
-from npuc.firmware.kernel_spec import KERNEL, KERNELS, encode_parameters, n_words
 from npuc.firmware.toolchain import TARGETS, ToolchainError, build_kernels, find_compiler
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isa.arm_calls import ARM_CALL, ARM_HEADER, ArmCall, ArmRange, decode_arm_calls, encode_arm_calls
+from isa.arm_calls import ArmCall, ArmRange, decode_arm_calls, encode_arm_calls
+from isa.container_format import ARM_CALL, ARM_HEADER
 from isa.errors import IsaError
 from isa.instructions import Queue
 

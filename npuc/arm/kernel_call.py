@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from npuc.firmware.kernel_spec import COPY_AXES, KERNEL, Value, encode_parameters
-from npuc.firmware.memory import NO_BLOCK, NO_TENSOR, Block, MemoryMap, View
+from npuc.arm.kernel_spec import COPY_AXES, KERNEL, Value, encode_parameters
+from npuc.arm.memory import NO_BLOCK, NO_TENSOR, Block, MemoryMap, View
 from npuc.graph.types import TensorType
 from npuc.ops.integer.conv import QConv
 from npuc.ops.integer.elementwise import Lookup, QAdd, QMul

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from npuc.arm.kernel_spec import ABSENT, FLASH, SRAM, TENSOR_AXES
 from npuc.errors import DoesNotFit
-from npuc.firmware.kernel_spec import ABSENT, FLASH, SRAM, TENSOR_AXES
 from npuc.graph.types import ITEM_BYTES, Array, TensorType
 
 Bytes = npt.NDArray[np.uint8]
