@@ -20,12 +20,10 @@ PATH = os.pathsep.join([str(BIN), os.environ.get("PATH", "")])
 
 
 def toolchain(name: str) -> list[str]:
-    """CMake options of a toolchain file; the test is left out where another one's compiler is there only."""
+    """CMake options of a toolchain file; the test is left out where its compiler is missing."""
     has_gcc, has_zig = shutil.which("arm-none-eabi-gcc"), importlib.util.find_spec("ziglang")
-    if not has_gcc and not has_zig:
-        leave_out("no arm-none-eabi-gcc and no ziglang to build the example with")
     if not {"arm-none-eabi": has_gcc, "zig": has_zig}[name]:
-        pytest.skip(f"no compiler for {name}.cmake")
+        leave_out(f"no compiler for {name}.cmake to build the example with")
     options = [f"-DPython3_EXECUTABLE={sys.executable}"] if name == "zig" else []
     return ["--toolchain", str(BOARD / f"{name}.cmake"), *options]
 
