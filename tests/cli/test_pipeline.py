@@ -77,7 +77,10 @@ def test_compile_json(npuc: Npuc, tmp_path: Path) -> None:
     }  # fmt: skip
     assert found["sram"].keys() >= {"peak_bytes", "bound_bytes", "status", "gap_bytes"}
     assert found["cycles"].keys() >= {"predicted", "arm", "bound"}
-    assert found["flash"].keys() >= {"program_bytes", "weights_bytes", "weights_raw_bytes", "offchip_bytes"}
+    flash = found["flash"]
+    assert flash.keys() >= {"program_bytes", "weights_bytes", "weights_raw_bytes", "offchip_bytes"}
+    assert 0 < flash["weights_bytes"] <= flash["weights_raw_bytes"]
+    assert 0 < flash["stream_bytes"] <= flash["offchip_stream_bytes"] < flash["offchip_bytes"]
     assert found["flash"]["program_bytes"] == (tmp_path / "d.npu").stat().st_size
     assert found["target"] == "u55-like"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d.npu", "d.npu.map", "d.npuc.lock"]
