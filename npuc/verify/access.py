@@ -71,7 +71,14 @@ def accesses(decoded: Decoded) -> tuple[Access, ...]:
         return tuple(_copies(decoded))
     if mnemonic.startswith(("mac.", "vec.")):
         return tuple(_layer_accesses(decoded))
-    return ()
+    return tuple(_ranges(decoded))
+
+
+def _ranges(decoded: Decoded) -> Iterator[Access]:
+    """What a call says that it touches: reads first, because a kernel may write where it has read."""
+    for item in sorted(decoded.ranges, key=lambda item: item.is_written):
+        role = "output" if item.is_written else "input"
+        yield Access(role, item.is_written, (lattice(item.address, [(item.n_bytes, 1)]),))
 
 
 def _copies(decoded: Decoded) -> Iterator[Access]:

@@ -1,10 +1,14 @@
-"""The program as the verifier sees it: instructions with their captured descriptors and their counts in the queues."""
+"""The program as the verifier sees it: instructions with their captured descriptors and their counts in the queues.
+
+Calls of the Arm core are rows like instructions, behind them all: they have a queue and a count there, too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from isa.arm_calls import ArmRange, decode_arm_calls
 from isa.codec import Instruction, decode_all
 from isa.container import Container, read_container
 from isa.descriptors import Memory
@@ -16,10 +20,16 @@ from isa.target import Target
 from isa.target_file import TABLES, load_target, target_from_dict, target_names, target_to_dict
 from npuc.verify.verdict import Finding, Names
 
+ARM_CALL = InstructionSpec("arm.call", 0, Queue.ARM, 0, "A call of a kernel on the Arm core.", ())
+"""What stands for the instruction of a call, which has none."""
+
 
 @dataclass(frozen=True)
 class Decoded:
-    """One instruction; `number` counts from 1 within its queue, `layer` holds the fields of its descriptor."""
+    """One instruction or call; `number` counts from 1 within its queue, `layer` holds the fields of its descriptor.
+
+    `ranges` are the bytes that a call touches.
+    """
 
     index: int
     spec: InstructionSpec
@@ -27,6 +37,7 @@ class Decoded:
     conditions: tuple[tuple[Queue, int], ...]
     number: int
     layer: Mapping[str, int]
+    ranges: tuple[ArmRange, ...] = ()
 
     @property
     def queue(self) -> Queue:
@@ -36,13 +47,18 @@ class Decoded:
 
 @dataclass(frozen=True)
 class Binary:
-    """A decoded program, and what was wrong with its descriptors."""
+    """A decoded program, and what was wrong with its descriptors; `code` is the instructions, then the calls."""
 
     container: Container
     target: Target
     n_bytes: int
     code: tuple[Decoded, ...]
     findings: tuple[Finding, ...]
+
+    @property
+    def instructions(self) -> tuple[Decoded, ...]:
+        """The code without the calls."""
+        return tuple(item for item in self.code if item.queue != Queue.ARM)
 
 
 def read_binary(data: bytes) -> Binary:
@@ -60,7 +76,15 @@ def read_binary(data: bytes) -> Binary:
         code.append(
             Decoded(index, instruction.spec, instruction.values, instruction.conditions(), counts[queue], layer)
         )
+    code += _calls(container, len(code))
     return Binary(container, target, len(data), tuple(code), tuple(slots.findings))
+
+
+def _calls(container: Container, first: int) -> list[Decoded]:
+    return [
+        Decoded(first + i, ARM_CALL, {"kernel": call.kernel}, call.conditions, i + 1, {}, call.ranges)
+        for i, call in enumerate(decode_arm_calls(container.arm_calls))
+    ]
 
 
 def _target(container: Container) -> Target:

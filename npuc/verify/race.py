@@ -2,7 +2,7 @@
 
 Between queues, an access of `a` comes before one of `b` when `b` starts after `a` has retired. Within a queue, blocks
 pass through the unit in order: a later instruction's writes come after an earlier one's reads and writes, but its
-reads come after an earlier one's writes only when it waits for them to retire.
+reads come after an earlier one's writes only when it waits for them to retire. Calls of the Arm core run one by one.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ class RaceSearch:
         return Finding("race", message, (first, second), shared)
 
     def _with_itself(self, decoded: Decoded) -> Iterator[Finding]:
-        """Reads of an instruction that its own writes may overtake."""
-        operands = self._accesses[decoded.index]
+        """Reads of an instruction that its own writes may overtake; what a kernel may do is the kernel's affair."""
+        operands = self._accesses[decoded.index] if decoded.queue != Queue.ARM else ()
         for source in operands:
             for target in operands:
                 if source.writes or not target.writes or _is_in_place(decoded, source, target):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,8 @@ class Finding:
     """One violation. `kind` is `race`, `range`, `alignment`, `limit`, `descriptor`, `uninitialized`, `overlap`,
     `deadlock`, `output` or `unsupported`.
 
-    `instructions` are indices in program order; `addresses` are the 32-bit addresses concerned, empty where there are
-    none.
+    `instructions` are indices in program order, those of Arm calls behind the last instruction; `addresses` are the
+    32-bit addresses concerned, empty where there are none.
     """
 
     kind: str
@@ -35,15 +35,24 @@ class Verdict:
 
 
 class Names:
-    """How messages call instructions and bytes: with layer and source nodes when there is a debug map."""
+    """How messages call instructions: with layer and source nodes when there is a debug map.
 
-    def __init__(self, mnemonics: list[str], debug_map: Mapping[str, Any] | None = None) -> None:
-        self._mnemonics = mnemonics
-        rows = debug_map["instructions"] if debug_map else []
-        self._layers = {row["index"]: _layer(row) for row in rows}
+    `kernels` are the numbers of the Arm calls' kernels; calls are numbered behind the instructions.
+    """
+
+    def __init__(
+        self, mnemonics: list[str], debug_map: Mapping[str, Any] | None = None, kernels: Sequence[int] = ()
+    ) -> None:
+        self._mnemonics, self._kernels = mnemonics, kernels
+        debug_map = debug_map or {}
+        self._layers = {row["index"]: _layer(row) for row in debug_map.get("instructions", [])}
+        self._layers |= {len(mnemonics) + row["index"]: _layer(row) for row in debug_map.get("arm_calls", [])}
 
     def instruction(self, index: int) -> str:
-        """`instruction 7 vec.add (layer add_3, from /block/Add)`."""
+        """`instruction 7 vec.add (layer add_3, from /block/Add)`, `arm call 2 of kernel 5 (layer softmax)`."""
+        call = index - len(self._mnemonics)
+        if call >= 0:
+            return f"arm call {call} of kernel {self._kernels[call]}{self._layers.get(index, '')}"
         return f"instruction {index} {self._mnemonics[index]}{self._layers.get(index, '')}"
 
 

@@ -26,7 +26,7 @@ def verify_program(
     IsaError for bytes that are no program and for a program of an unknown target.
     """
     binary = read_binary(data)
-    names = Names([item.spec.mnemonic for item in binary.code], debug_map)
+    names = _names(binary, debug_map)
     operands = [accesses(item) for item in binary.code]
     findings = [*binary.findings, *_structure(binary), *declared_peak(binary, sram_bytes)]
     findings += _places(binary, operands, names, sram_bytes)
@@ -42,15 +42,18 @@ def verify_program(
     return Verdict(not races and not findings, races, tuple(findings), proofs)
 
 
+def _names(binary: Binary, debug_map: Mapping[str, Any] | None) -> Names:
+    mnemonics = [item.spec.mnemonic for item in binary.instructions]
+    return Names(mnemonics, debug_map, [item.values["kernel"] for item in binary.code[len(mnemonics) :]])
+
+
 def _structure(binary: Binary) -> Iterator[Finding]:
     """What the verifier cannot follow, and a program that does not end where it ends."""
-    if binary.container.arm_calls:
-        yield Finding("unsupported", "program has Arm calls, which are not verified yet")
     for item in binary.code:
         if item.queue in (Queue.MAC, Queue.VEC) and item.layer and item.spec.mnemonic not in KNOWN:
             yield Finding("unsupported", f"{item.spec.mnemonic} is not verified yet", (item.index,))
     ends = [item.index for item in binary.code if item.spec.mnemonic == "end"]
-    if ends != [len(binary.code) - 1]:
+    if ends != [len(binary.instructions) - 1]:
         yield Finding("unsupported", f"program has {len(ends)} end, allowed: one, at its end", tuple(ends))
 
 
@@ -82,7 +85,7 @@ def _progress(binary: Binary, ordering: Ordering, names: Names) -> Iterator[Find
     for index in ordering.stuck:
         waits = " ".join(f"{Queue(queue).name.lower()}>={count}" for queue, count in ordering.waits[index])
         yield Finding("deadlock", f"{names.instruction(index)} never starts: it waits for {waits}", (index,))
-    for index, queue in may_wrap(binary.code, binary.target.costs.queue_depth):
+    for index, queue in may_wrap(binary.code, ordering, binary.target.costs.queue_depth):
         yield Finding(
             "deadlock", f"{names.instruction(index)}: {Queue(queue).name.lower()} may wrap meanwhile", (index,)
         )
@@ -105,7 +108,8 @@ def _proofs(
     binary: Binary, operands: list[tuple[Access, ...]], ordering: Ordering, search: RaceSearch
 ) -> dict[str, int]:
     return {
-        "instructions": len(binary.code),
+        "instructions": len(binary.instructions),
+        "arm_calls": len(binary.code) - len(binary.instructions),
         "accesses_in_range": sum(len(access.parts) for row in operands for access in row),
         "conditions_met": sum(map(len, ordering.waits)),
         "unordered_pairs_disjoint": search.n_unordered_pairs,

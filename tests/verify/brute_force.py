@@ -1,11 +1,13 @@
 """The slow, obvious twin of the verifier: every byte of every access by the manual's formula, order by reachability."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise, product
 
 import numpy as np
 import numpy.typing as npt
 
+from isa.arm_calls import decode_arm_calls
 from isa.codec import Instruction, decode_all
 from isa.container import read_container
 from isa.descriptors import ElementType, split_address
@@ -15,6 +17,14 @@ from isa.record import decode_record
 Flags = npt.NDArray[np.bool_]
 
 ITEM = {ElementType.INT8: 1, ElementType.UINT8: 1, ElementType.INT16: 2, ElementType.INT32: 4}
+
+
+@dataclass(frozen=True)
+class Step:
+    """What orders an instruction or a call."""
+
+    queue: Queue
+    conditions: tuple[tuple[Queue, int], ...]
 
 
 def element(layer: Mapping[str, int], prefix: str, n: int, y: int, x: int, c: int) -> range:
@@ -114,9 +124,23 @@ def captured(data: bytes) -> Iterator[tuple[Instruction, Mapping[str, int]]]:
         yield instruction, decode_record(record, slots[v["slot"]]) if record else {}
 
 
+def calls(data: bytes) -> list[Step]:
+    """The Arm calls, which stand behind the instructions."""
+    return [Step(Queue.ARM, call.conditions) for call in decode_arm_calls(read_container(data).arm_calls)]
+
+
+def _touched_by_calls(data: bytes) -> Iterator[tuple[set[int], set[int]]]:
+    for call in decode_arm_calls(read_container(data).arm_calls):
+        sides: tuple[set[int], set[int]] = (set(), set())
+        for item in call.ranges:
+            sides[item.is_written].update(range(item.address, item.address + item.n_bytes))
+        yield sides
+
+
 def sram_flags(data: bytes) -> list[tuple[Flags, Flags]]:
-    """(read, written) bytes of sram of every instruction."""
+    """(read, written) bytes of sram of every instruction, then of every Arm call."""
     rows = [touched(instruction, layer) for instruction, layer in captured(data)]
+    rows += _touched_by_calls(data)
     kept = [[[split_address(a)[1] for a in side if split_address(a)[0] == 1] for side in row] for row in rows]
     size = 1 + max((a for row in kept for side in row for a in side), default=0)
     result = []
@@ -128,25 +152,31 @@ def sram_flags(data: bytes) -> list[tuple[Flags, Flags]]:
     return result
 
 
-def retired_before(instructions: list[Instruction]) -> npt.NDArray[np.bool_]:
-    """[a, b]: instruction a has retired when b starts, by reachability over start and retire events.
+def steps(instructions: list[Instruction]) -> list[Step]:
+    """The instructions as steps."""
+    return [Step(item.spec.queue, item.conditions()) for item in instructions]
 
-    Counts below 2^15 only. Fetched instructions hold up what is behind them.
+
+def retired_before(code: list[Step]) -> npt.NDArray[np.bool_]:
+    """[a, b]: step a has retired when b starts, by reachability over start and retire events.
+
+    Counts below 2^15 only. Fetched instructions hold up the instructions behind them; calls run one by one.
     """
-    n = len(instructions)
-    queues = [[i for i, item in enumerate(instructions) if item.spec.queue == queue] for queue in Queue]
+    n = len(code)
+    queues = [[i for i, item in enumerate(code) if item.queue == queue] for queue in Queue]
     after: list[set[int]] = [set() for _ in range(2 * n)]  # event i: start of i; n + i: its retirement
-    for i, item in enumerate(instructions):
+    for i, item in enumerate(code):
         after[i].add(n + i)
-        for queue, count in item.conditions():
+        for queue, count in item.conditions:
             if count:
                 after[n + queues[queue][count - 1]].add(i)
-        if item.spec.queue == Queue.FETCH:
+        if item.queue == Queue.FETCH:
             for later in range(i + 1, n):
-                after[i].add(later)
+                if code[later].queue != Queue.ARM:
+                    after[i].add(later)
     for line in queues:
         for a, b in pairwise(line):
-            after[a].add(b)
+            after[n + a if code[a].queue == Queue.ARM else a].add(b)
             after[n + a].add(n + b)
     result = np.zeros((n, n), np.bool_)
     for a in range(n):
@@ -159,16 +189,16 @@ def retired_before(instructions: list[Instruction]) -> npt.NDArray[np.bool_]:
     return result
 
 
-def races(instructions: list[Instruction], flags: list[tuple[Flags, Flags]]) -> set[tuple[int, int]]:
-    """Pairs of instructions, in program order, that the rules of the manual leave unordered on a common byte."""
-    ordered = retired_before(instructions)
+def races(code: list[Step], flags: list[tuple[Flags, Flags]]) -> set[tuple[int, int]]:
+    """Pairs of steps, the one behind last, that the rules of the manual leave unordered on a common byte."""
+    ordered = retired_before(code)
     found = set()
     for b, (reads, writes) in enumerate(flags):
         for a, (earlier_reads, earlier_writes) in enumerate(flags[:b]):
-            same_queue = instructions[a].spec.queue == instructions[b].spec.queue
+            same_queue = code[a].queue == code[b].queue
             clash = reads & earlier_writes
             if not same_queue:
                 clash = clash | (writes & (earlier_reads | earlier_writes))
-            if clash.any() and not ordered[a, b]:
+            if clash.any() and not ordered[a, b] and not ordered[b, a]:
                 found.add((a, b))
     return found

@@ -10,7 +10,7 @@ from isa.container import read_container, write_container
 from npuc.compiler import import_model
 from npuc.verify import verify_program
 from tests.shared_data import shared_file
-from tests.verify.brute_force import captured, races, sram_flags
+from tests.verify.brute_force import captured, races, sram_flags, steps
 from tests.verify.networks import compile_for, conv_add_softmax
 
 
@@ -35,10 +35,10 @@ def check_mutants(data: bytes) -> tuple[int, int]:
     """(mutants, mutants that race); the verifier says of each what brute force says."""
     flags = sram_flags(data)
     assert verify_program(data).ok
-    assert not races([instruction for instruction, _ in captured(data)], flags)
+    assert not races(steps([instruction for instruction, _ in captured(data)]), flags)
     n_mutants = n_caught = 0
     for code, mutant in mutants(data):
-        verdict, expected = verify_program(mutant), races(code, flags)
+        verdict, expected = verify_program(mutant), races(steps(code), flags)
         assert {race.instructions for race in verdict.races} == expected
         n_mutants, n_caught = n_mutants + 1, n_caught + bool(expected)
     return n_mutants, n_caught
