@@ -46,7 +46,7 @@ class Names:
         self._mnemonics, self._kernels = mnemonics, kernels
         debug_map = debug_map or {}
         self._layers = {row["index"]: _layer(row) for row in debug_map.get("instructions", [])}
-        self._layers |= {len(mnemonics) + row["index"]: _layer(row) for row in debug_map.get("arm_calls", [])}
+        self._layers |= {len(mnemonics) + row["index"]: _layer(row) for row in debug_map.get("calls", [])}
 
     def instruction(self, index: int) -> str:
         """`instruction 7 vec.add (layer add_3, from /block/Add)`, `arm call 2 of kernel 5 (layer softmax)`."""

@@ -83,7 +83,7 @@ def test_kernel_may_write_where_it_reads() -> None:
 def test_layer_names_of_calls_come_from_the_debug_map() -> None:
     rows = [{"index": 0, "layer": "softmax_3", "sources": ["/head/Softmax"]}]
     data = binary(copies((0, Y, 1)), call(0, 0))
-    found = verify_program(data, {"instructions": [], "arm_calls": rows}, sram_bytes=SRAM_BYTES)
+    found = verify_program(data, {"instructions": [], "calls": rows}, sram_bytes=SRAM_BYTES)
     assert found.findings[0].message == (
         "arm call 0 of kernel 4 (layer softmax_3, from /head/Softmax) reads sram 0x0..0xff, which nothing has written"
     )
