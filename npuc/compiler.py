@@ -10,6 +10,7 @@ from typing import Any
 from calibration import QuantTable
 from isa.target import Target
 from isa.target_file import target_to_dict
+from npuc.emit.arm import emit_calls
 from npuc.emit.judge import plan_cycles, stream_timeline, stream_work
 from npuc.emit.program import debug_map, write_program
 from npuc.emit.report import compile_report, program_metadata
@@ -17,10 +18,10 @@ from npuc.emit.stream import emit_stream
 from npuc.graph.graph import Graph
 from npuc.graph.serialize import graph_to_bytes
 from npuc.graph.types import Host
-from npuc.layout.assign import assign_layouts
 from npuc.legalize import legalize
 from npuc.lock import Lock, check_lock, make_lock
-from npuc.lower import Kernel, check_supported, lower, store_states
+from npuc.lower import Kernel
+from npuc.partition import ARM, partition
 from npuc.passes import GRAPH_PASSES, INTEGER_PASSES, run_passes
 from npuc.passes.rule import Misses
 from npuc.schedule import storages_of
@@ -35,8 +36,8 @@ class Options:
     """What the user chose: the target, the SRAM to use (bytes; None: the board's), what to optimize for.
 
     `schedule` is the text of a hand-edited schedule, `lock` the decisions of an earlier compilation; either replaces
-    the search. `policy` names what a schedule may do (npuc/schedule/policy.py). `strip` leaves the reference graph out
-    of the program.
+    the search. `policy` names what a schedule may do (npuc/schedule/policy.py), `fallback` what becomes of nodes that
+    the NPU cannot run (npuc/partition.py). `strip` leaves the reference graph out of the program.
     """
 
     target: Target
@@ -45,6 +46,7 @@ class Options:
     schedule: str | None = None
     lock: Lock | None = None
     policy: str = SEARCH.name
+    fallback: str = ARM
     strip: bool = False
     on_pass: OnPass | None = None
 
@@ -78,26 +80,27 @@ def compile_model(graph: Graph, table: QuantTable | None, options: Options) -> C
     integer = _seen(options.on_pass, "quantize", quantized(graph, table))
     fused = run_passes(integer, INTEGER_PASSES, _listener(options.on_pass))
     legal = _seen(options.on_pass, "legalize", legalize(fused, target))
-    check_supported(legal, target)
-    placed = _seen(options.on_pass, "layout", assign_layouts(legal, target.architecture.channel_block))
-    kernels = [*lower(placed, target), *store_states(placed, target)]
+    parted = partition(legal, target, options.fallback)
+    placed, kernels = _seen(options.on_pass, "layout", parted.graph), parted.kernels
     reference = graph_to_bytes(integer)
     text = _decide(placed, kernels, reference, options)
     scheduled = parse_plan(text, kernels)
     stream = emit_stream(scheduled.plan, target)
+    calls = emit_calls(scheduled.plan, stream)
     timeline, work = stream_timeline(stream, target), stream_work(stream, target)
     metadata = program_metadata(placed, scheduled, timeline, target)
     program = write_program(
         placed,
         scheduled.plan,
         stream,
+        calls,
         target,
         metadata,
         b"" if options.strip else reference,
     )
     return Compiled(
-        program, debug_map(placed, scheduled.plan, stream),
-        compile_report(placed, scheduled, stream, timeline, work, target, len(program)),
+        program, debug_map(placed, scheduled.plan, stream, calls),
+        compile_report(parted, scheduled, stream, timeline, work, target, len(program)),
         _lock(text, reference, options), text,
     )  # fmt: skip
 
@@ -123,13 +126,15 @@ def _decide(graph: Graph, kernels: list[Kernel], reference: bytes, options: Opti
     target = options.target
     capacity = options.sram_bytes if options.sram_bytes is not None else target.board.sram_bytes
     policy = POLICIES[options.policy]
-    search = Search(kernels, storages_of(graph), target, capacity, lambda plan: plan_cycles(plan, target), policy)
+    storages = storages_of(graph, kernels)
+    search = Search(kernels, storages, target, capacity, lambda plan: plan_cycles(plan, target), policy)
     found = schedule(search, options.optimize)
     return format_plan(found)
 
 
 def _lock(schedule: str, reference: bytes, options: Options) -> Lock:
-    chosen = {"sram_bytes": options.sram_bytes, "optimize": options.optimize, "policy": options.policy}
+    chosen = {"sram_bytes": options.sram_bytes, "optimize": options.optimize, "policy": options.policy,
+              "fallback": options.fallback}
     return make_lock(schedule, reference, target_to_dict(options.target), chosen)
 
 

@@ -1,30 +1,37 @@
-"""Legalization: every hardware limit is met before anything is lowered; one rule a function, limits from the target."""
+"""Legalization: rewrites that meet hardware limits before anything is lowered, and the limits that no rewrite meets.
+
+One rule a function, limits from the target.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 from isa.target import Target
-from npuc.errors import DoesNotFit
 from npuc.graph.graph import Graph, Node, verify
 from npuc.graph.types import TensorType
 from npuc.ops.structure import Concat, Slice
 from npuc.ops.window import Window
 
 
+@dataclass(frozen=True)
+class Reason:
+    """Why a unit cannot run a node: the constraint, what was found and what is allowed, where these are values."""
+
+    constraint: str
+    value: Any = None
+    limit: Any = None
+
+    def __str__(self) -> str:
+        return self.constraint if self.limit is None else f"{self.constraint} {self.value}, limit {self.limit}"
+
+
 def legalize(graph: Graph, target: Target) -> Graph:
-    """The same function within the limits of `target`; DoesNotFit lists every limit that cannot be met."""
+    """The same function, closer to the limits of `target`; `violation` says which nodes still exceed one."""
     graph = split_large_strides(drop_idle_strides(graph), target.limits.stride)
-    graph = split_wide_concats(graph, target.limits.concat_inputs)
-    problems = [text for node in graph.nodes for text in _violations(graph, node, target)]
-    if problems:
-        raise DoesNotFit(
-            "; ".join(problems),
-            stage="legalize",
-            hint=f"see the limits of {target.name} with: npuc targets {target.name}",
-        )
-    return verify(graph, "legalize")
+    return verify(split_wide_concats(graph, target.limits.concat_inputs), "legalize")
 
 
 def drop_idle_strides(graph: Graph) -> Graph:
@@ -111,21 +118,22 @@ def _positions(node: Node, window: Window, axis: int, values: dict[str, TensorTy
     return [*made, Node(node.name, Concat(axis), tuple(parts), node.outputs, node.sources)]
 
 
-def _violations(graph: Graph, node: Node, target: Target) -> list[str]:
-    limits, found = target.limits, []
+def violation(graph: Graph, node: Node, target: Target) -> Reason | None:
+    """The first limit that a node exceeds."""
+    limits = target.limits
     window = getattr(node.op, "window", None)
-    where = " ".join(node.sources) or node.name
-    if window is not None:
-        for what, got, limit in (
-            ("kernel", window.kernel, limits.kernel),
-            ("stride", window.stride, limits.stride),
-            ("dilation", window.dilation, limits.dilation),
-            ("padding", window.pads[:2], limits.pad),
-        ):
-            if max(got) > limit:
-                found.append(f"{where}: {what} {got} exceeds the limit {limit}")
+    if not isinstance(window, Window):
+        return None
+    for what, got, limit in (
+        ("kernel", window.kernel, limits.kernel),
+        ("stride", window.stride, limits.stride),
+        ("dilation", window.dilation, limits.dilation),
+        ("padding", window.pads[:2], limits.pad),
+    ):
+        if max(got) > limit:
+            return Reason(what, got, limit)
     for name in (*node.inputs, *node.outputs):
-        shape = graph.values[name].shape if name else ()
-        if window is not None and name not in graph.constants and max(shape, default=0) > limits.dimension:
-            found.append(f"{where}: tensor {name} {list(shape)} exceeds the dimension limit {limits.dimension}")
-    return found
+        shape = graph.values[name].shape if name and name not in graph.constants else ()
+        if max(shape, default=0) > limits.dimension:
+            return Reason(f"dimension of {name}", max(shape), limits.dimension)
+    return None

@@ -41,6 +41,7 @@ PIPELINE = (
     "task",
     "allocation",
     "schedule",
+    "partition",
     "lock",
     "emit",
     "firmware",

@@ -96,10 +96,14 @@ def row_major_strides(shape: Sequence[int], item_bytes: int) -> tuple[int, ...]:
 
 
 class MemoryMap:
-    """Gives arrays addresses: values in SRAM, constants in flash. Nothing is ever released."""
+    """Gives arrays addresses: values in SRAM from `sram_start` on, constants in flash from `flash_start` on.
 
-    def __init__(self) -> None:
+    Both are multiples of the alignment. Nothing is ever released.
+    """
+
+    def __init__(self, sram_start: int = 0, flash_start: int = 0) -> None:
         self.n_sram_bytes = 0
+        self._sram_start, self._flash_start = sram_start, flash_start
         self._flash = bytearray()
 
     @property
@@ -109,14 +113,14 @@ class MemoryMap:
 
     def place(self, kind: TensorType, order: Sequence[int]) -> View:
         """Room in SRAM for a value; `order` lists its axes from the outermost in memory to the innermost."""
-        view = _arranged(SRAM, self.n_sram_bytes, kind.dtype, kind.shape, order)
+        view = _arranged(SRAM, self._sram_start + self.n_sram_bytes, kind.dtype, kind.shape, order)
         self.n_sram_bytes = _aligned(self.n_sram_bytes + kind.n_bytes, "sram")
         return view
 
     def constant(self, array: Array, order: Sequence[int] | None = None) -> View:
         """A constant in flash, axes in memory as `order` says, in their own order without it."""
         order = range(array.ndim) if order is None else order
-        view = _arranged(FLASH, len(self._flash), array.dtype.name, array.shape, order)
+        view = _arranged(FLASH, self._flash_start + len(self._flash), array.dtype.name, array.shape, order)
         stored = array.astype(array.dtype.newbyteorder("<"), copy=False).transpose(order)
         self._flash += stored.tobytes()
         self._flash += bytes(_aligned(len(self._flash), "flash") - len(self._flash))

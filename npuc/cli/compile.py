@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from npuc.cli.calibrate import make_table, model_sha256, require_float
-from npuc.cli.console import note, print_json
+from npuc.cli.console import note, print_json, print_table
 from npuc.cli.dump import PassDump
 from npuc.cli.option import (
     Data,
@@ -54,6 +54,13 @@ class PolicyName(StrEnum):
     LAYERWISE = "layerwise"
 
 
+class Fallback(StrEnum):
+    """What becomes of nodes that the NPU cannot run."""
+
+    ARM = "arm"
+    ERROR = "error"
+
+
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="OUT.npu", help="Default: the model's name with .npu.")
 ]
@@ -61,6 +68,9 @@ Table = Annotated[Path | None, typer.Option("--calibration", metavar="TABLE.json
 Optimize = Annotated[Goal, typer.Option(help="What the search makes small.")]
 PolicyOf = Annotated[
     PolicyName, typer.Option(help="greedy and layerwise are what the search is compared with; see docs/schedule.md.")
+]
+FallbackTo = Annotated[
+    Fallback, typer.Option(help="Nodes that the NPU cannot run: calls of the Arm core, or an error that lists them.")
 ]
 Schedule = Annotated[Path | None, typer.Option(metavar="S.txt", help="Use this schedule, no search.")]
 EmitSchedule = Annotated[Path | None, typer.Option(metavar="S.txt", help="Write the schedule, to read or to edit.")]
@@ -95,6 +105,7 @@ def compile_program(
     sram: Sram = None,
     optimize: Optimize = Goal.LATENCY,
     policy: PolicyOf = PolicyName.SEARCH,
+    fallback: FallbackTo = Fallback.ARM,
     schedule: Schedule = None,
     emit_schedule: EmitSchedule = None,
     lock: LockPath = None,
@@ -112,7 +123,9 @@ def compile_program(
     began = time.process_time()
     path = output or Path(model.with_suffix(".npu").name)
     chosen = read_target(target)
-    options = Options(chosen, read_bytes(sram), optimize.value, policy=policy.value, strip=strip)
+    options = Options(
+        chosen, read_bytes(sram), optimize.value, policy=policy.value, fallback=fallback.value, strip=strip
+    )
     locked = find_lock(path, lock, no_lock=no_lock, update=update_lock or schedule is not None)
     dump = PassDump(dump_after, dump_dir)
     graph = import_model(model, read_shapes(shape), dump)
@@ -208,3 +221,13 @@ def print_summary(result: Mapping[str, Any]) -> None:
     print(f"  SRAM    {sram['peak_bytes']:,} bytes ({proof})")
     print(f"  flash   {flash['program_bytes']:,} bytes, of which weights {flash['weights_bytes']:,}")
     print(f"  layout  {result['transdata_count']} conversions")
+    if result["arm_nodes"]:
+        share = 100 * cycles["arm"] / max(cycles["predicted"], 1)
+        print(f"  Arm     {len(result['arm_nodes'])} nodes, {cycles['arm']:,} cycles ({share:.1f} %)")
+        print_table(
+            ["node ", "operator ", "why not the NPU ", "cycles"],
+            [
+                (" ".join(row["sources"]) or row["node"], row["op"], row["reason"], f"{row['cycles']:,}")
+                for row in result["arm_nodes"]
+            ],
+        )

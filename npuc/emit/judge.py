@@ -6,6 +6,7 @@ import numpy as np
 
 from isa.codec import decode_program
 from isa.descriptors import DESCRIPTORS
+from isa.instructions import CONDITIONS, NO_CONDITION
 from isa.target import Target
 from isa.timing import Schedule, Timeline, Work, simulate, work_of
 from npuc.emit.stream import Stream, emit_stream
@@ -17,19 +18,27 @@ _FIELDS = tuple(dict.fromkeys(field.name for record in DESCRIPTORS for field in 
 
 
 def stream_timeline(stream: Stream, target: Target) -> Timeline:
-    """Start and end of every instruction; InvalidGraph when the program cannot finish."""
+    """Start and end of every instruction, then of every call; InvalidGraph when the program cannot finish."""
     code = decode_program(bytes(stream.code))
     waits = Schedule(
         code.queue, np.hstack([code.wait_queue, code.more_queue]), np.hstack([code.wait_count, code.more_count])
-    )
+    ).with_arm(*_call_conditions(stream))
     timeline = simulate(stream_work(stream, target), waits, target)
     if timeline.deadlock is not None:
         raise InvalidGraph(f"the emitted program cannot finish: {timeline.deadlock}", stage="emit")
     return timeline
 
 
+def _call_conditions(stream: Stream) -> tuple[Array, Array]:
+    """Queues and counts [n calls, 3]."""
+    none = ((NO_CONDITION, 0),) * CONDITIONS
+    rows = [(*call.conditions, *none)[:CONDITIONS] for call in stream.calls]
+    pairs = np.array(rows, np.int64).reshape(len(rows), CONDITIONS, 2)
+    return pairs[:, :, 0], pairs[:, :, 1] & 0xFFFF
+
+
 def stream_work(stream: Stream, target: Target) -> Work:
-    """Work of every instruction of a stream."""
+    """Work of every instruction of a stream, then of every call."""
     code = decode_program(bytes(stream.code))
     columns: dict[str, Array] = {"opcode": code.opcode, **code.fields}
     distinct = {id(record): record for record in stream.records}
@@ -37,7 +46,7 @@ def stream_work(stream: Stream, target: Target) -> Work:
     index = np.array([place[id(record)] for record in stream.records], np.int64)
     for name in _FIELDS:
         columns[name] = np.array([record.get(name, 0) for record in distinct.values()], np.int64)[index]
-    return work_of(columns, target)
+    return work_of(columns, target).with_arm(np.array([call.cycles for call in stream.calls], np.int64))
 
 
 def plan_cycles(plan: Plan, target: Target) -> int:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from isa.arm_calls import encode_arm_calls
 from isa.container import Container, IoEntry, write_container
 from isa.descriptors import Memory, address
 from isa.state import StateEntry, encode_states
 from isa.target import Target
 from isa.target_file import target_to_dict
+from npuc.emit.arm import EmittedCall
 from npuc.emit.stream import Stream, placed
 from npuc.errors import InvalidGraph
 from npuc.graph.graph import Graph, State
 from npuc.graph.types import Host, QuantParams
-from npuc.task.task import Compute, Load, Plan
+from npuc.task.task import Load, Plan, Task
 
 MAP_SCHEMA = "npuc.map/1"
 
@@ -27,6 +30,7 @@ def write_program(
     graph: Graph,
     plan: Plan,
     stream: Stream,
+    calls: Sequence[EmittedCall],
     target: Target,
     metadata: dict[str, Any],
     reference: bytes,
@@ -39,6 +43,7 @@ def write_program(
         target_name=target.name, fingerprint=target.fingerprint, constants=stream.constants,
         descriptors=bytes(stream.descriptors), instructions=bytes(stream.code), io=tuple(entries),
         metadata={**tables, **metadata}, reference=reference,
+        arm_calls=encode_arm_calls([call.record for call in calls]),
         state=encode_states([_state_entry(graph, plan, state) for state in graph.states]),
     ))  # fmt: skip
 
@@ -69,8 +74,8 @@ def _state_entry(graph: Graph, plan: Plan, state: State) -> StateEntry:
     return StateEntry(start, initial.astype(initial.dtype.newbyteorder("<")).tobytes())
 
 
-def debug_map(graph: Graph, plan: Plan, stream: Stream) -> dict[str, Any]:
-    """Instruction -> task -> layer -> source nodes, and tensor -> address, layout, quantization."""
+def debug_map(graph: Graph, plan: Plan, stream: Stream, calls: Sequence[EmittedCall]) -> dict[str, Any]:
+    """Instruction or call -> task -> layer -> source nodes, and tensor -> address, layout, quantization."""
     nodes = {node.name: node for node in graph.nodes}
     rows = []
     for index, task_index in enumerate(stream.origin):
@@ -107,9 +112,21 @@ def debug_map(graph: Graph, plan: Plan, stream: Stream) -> dict[str, Any]:
         }
         for k in plan.kernels.values()
     ]
-    return {"schema": MAP_SCHEMA, "instructions": rows, "layers": kernels, "tensors": tensors, "buffers": buffers}
+    return {
+        "schema": MAP_SCHEMA, "instructions": rows, "calls": _call_rows(plan, calls), "layers": kernels,
+        "tensors": tensors, "buffers": buffers,
+    }  # fmt: skip
 
 
-def layer_of(plan: Plan, task: Load | Compute) -> str:
+def _call_rows(plan: Plan, calls: Sequence[EmittedCall]) -> list[dict[str, Any]]:
+    rows = []
+    for index, call in enumerate(calls):
+        layer = layer_of(plan, plan.tasks[call.task])
+        row = {"index": index, "task": call.task, "layer": layer, "sources": list(plan.kernels[layer].sources)}
+        rows.append({**row, "kernel": call.kernel, "cycles": call.record.cycles})
+    return rows
+
+
+def layer_of(plan: Plan, task: Task) -> str:
     """Kernel that a task works for; a load works for the first kernel that its buffer serves."""
-    return task.kernel if isinstance(task, Compute) else plan.buffer[task.buffer].parts[0].kernel
+    return plan.buffer[task.buffer].parts[0].kernel if isinstance(task, Load) else task.kernel

@@ -16,6 +16,7 @@ from npuc.layout.trans_data import TransData
 from npuc.lock import tool_version
 from npuc.lower.kernel import Kernel
 from npuc.ops.integer.conv import QConv
+from npuc.partition import Partition
 from npuc.task.text import Scheduled
 
 
@@ -55,7 +56,7 @@ def bound_cycles(graph: Graph, macs: int, target: Target) -> int:
 
 
 def compile_report(
-    graph: Graph,
+    parted: Partition,
     scheduled: Scheduled,
     stream: Stream,
     timeline: Timeline,
@@ -64,8 +65,9 @@ def compile_report(
     n_program_bytes: int,
 ) -> dict[str, Any]:
     """The keys of `compile --json`, without what the command line adds."""
+    graph, kernels = parted.graph, scheduled.plan.kernels.values()
     raw = sum(array.size for array in weights_of(graph))
-    macs = sum(kernel.macs for kernel in scheduled.plan.kernels.values())
+    macs = sum(kernel.macs for kernel in kernels)
     read = int(work.descriptor_bytes.sum()) + len(stream.code)
     offchip = int(work.flash_bytes.sum() + work.dram_bytes.sum()) + read
     return {
@@ -74,17 +76,37 @@ def compile_report(
             "peak_bytes": scheduled.peak_bytes, "bound_bytes": scheduled.bound_bytes, "status": scheduled.status,
             "gap_bytes": scheduled.peak_bytes - scheduled.bound_bytes,
         },
-        "cycles": {"predicted": timeline.total_cycles, "arm": 0, "bound": bound_cycles(graph, macs, target)},
+        "cycles": {"predicted": timeline.total_cycles, "arm": arm_cycles(kernels),
+                   "bound": bound_cycles(graph, macs, target)},
         "flash": {
-            "program_bytes": n_program_bytes, "weights_bytes": stored_weight_bytes(scheduled.plan.kernels.values()),
+            "program_bytes": n_program_bytes, "weights_bytes": stored_weight_bytes(kernels),
             "weights_raw_bytes": raw, "offchip_bytes": offchip, "offchip_stream_bytes": read,
             "stream_bytes": stream.overhead_bytes,
         },
         "macs": macs,
-        "npu_mac_share": 1.0,
-        "arm_nodes": [],
+        "npu_mac_share": sum(kernel.macs for kernel in kernels if kernel.arm is None) / macs if macs else 1.0,
+        "arm_nodes": arm_rows(parted, kernels),
         "transdata_count": sum(isinstance(node.op, TransData) for node in graph.nodes),
     }  # fmt: skip
+
+
+def arm_cycles(kernels: Iterable[Kernel]) -> int:
+    """Cycles of all calls of the Arm core, on the NPU's clock."""
+    return sum(sum(kernel.arm.cycles) for kernel in kernels if kernel.arm is not None)
+
+
+def arm_rows(parted: Partition, kernels: Iterable[Kernel]) -> list[dict[str, Any]]:
+    """The nodes on the Arm core, why they are there, and what they cost."""
+    rows = []
+    for kernel in kernels:
+        if kernel.arm is not None:
+            reason = parted.reasons[kernel.node]
+            rows.append({
+                "node": kernel.node, "op": kernel.arm.op.kind, "sources": list(kernel.sources), "reason": str(reason),
+                "constraint": reason.constraint, "value": reason.value, "limit": reason.limit,
+                "cycles": sum(kernel.arm.cycles),
+            })  # fmt: skip
+    return rows
 
 
 def program_metadata(graph: Graph, scheduled: Scheduled, timeline: Timeline, target: Target) -> dict[str, Any]:
@@ -97,6 +119,7 @@ def program_metadata(graph: Graph, scheduled: Scheduled, timeline: Timeline, tar
         "sram_bound_bytes": scheduled.bound_bytes,
         "sram_status": scheduled.status,
         "cycles": timeline.total_cycles,
+        "arm_cycles": arm_cycles(scheduled.plan.kernels.values()),
         "bound_cycles": bound_cycles(graph, macs, target),
         "macs": macs,
         "transdata_count": sum(isinstance(node.op, TransData) for node in graph.nodes),

@@ -1,4 +1,7 @@
-"""The instruction stream: tasks become instructions, their descriptors are loaded into slots as needed."""
+"""The instruction stream: tasks become instructions, their descriptors are loaded into slots as needed.
+
+Calls of the Arm core stand beside the stream, in the same order of tasks.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +15,41 @@ from isa.descriptors import DMA, LAYER, Memory, address
 from isa.instructions import Queue
 from isa.record import encode_record
 from isa.target import Target
-from npuc.emit.waits import WaitTracker
+from npuc.emit.waits import Conditions, WaitTracker
 from npuc.errors import InvalidGraph
-from npuc.lower.kernel import Kernel
+from npuc.lower.kernel import ALIGNMENT, Kernel
 from npuc.task.accesses import accesses
 from npuc.task.fields import fill_fields, fill_offset, layer_fields, region_fields
-from npuc.task.task import Buffer, Compute, Load, Plan, Task, weight_bytes
+from npuc.task.task import Buffer, Call, Compute, Load, Plan, Task, weight_bytes
 
 NO_RECORD: Mapping[str, int] = {}
 WAITS = {queue: f"wait.{queue.name.lower().replace('_', '-')}" for queue in Queue}
 
 
+@dataclass(frozen=True)
+class Pending:
+    """A call that task number `task` makes once its conditions hold; `waits_only`: what that call cannot hold."""
+
+    task: int
+    conditions: tuple[tuple[Queue, int], ...]
+    cycles: int
+    waits_only: bool = False
+
+
 @dataclass
 class Stream:
-    """Encoded sections; instruction i belongs to task origin[i] and captures the descriptor fields records[i]."""
+    """Encoded sections; instruction i belongs to task origin[i] and captures the descriptor fields records[i].
+
+    `calls` are those of the Arm core, in order; the constants of node n begin at byte arm_constants[n] of the program.
+    """
 
     constants: bytes
     descriptors: bytearray = field(default_factory=bytearray)
     code: bytearray = field(default_factory=bytearray)
     origin: list[int] = field(default_factory=list)
     records: list[Mapping[str, int]] = field(default_factory=list)
+    calls: list[Pending] = field(default_factory=list)
+    arm_constants: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def overhead_bytes(self) -> int:
@@ -45,7 +63,8 @@ class Emitter:
     def __init__(self, plan: Plan, target: Target) -> None:
         self.plan, self.target = plan, target
         self.images, constants = flash_images(plan)
-        self.stream = Stream(constants)
+        arm_constants, constants = with_arm_constants(plan, constants)
+        self.stream = Stream(constants, arm_constants=arm_constants)
         top = max((buffer_end(buffer) for buffer in plan.buffers), default=0)
         self.waits = WaitTracker(top)
         self.rings = {buffer.name: buffer.ring_rows for buffer in plan.buffers}
@@ -62,6 +81,9 @@ class Emitter:
     def _task(self, index: int, task: Task) -> None:
         reads, writes = accesses(self.plan, task)
         extra, conditions = self.waits.visit(task.queue, map(self._physical, reads), map(self._physical, writes))
+        if isinstance(task, Call):
+            self._call(index, task, extra, conditions)
+            return
         if isinstance(task, Load):
             values, mnemonic, record = self._load(task), "dma.load", NO_RECORD
         else:
@@ -71,6 +93,12 @@ class Emitter:
             self._append(index, Instruction(WAITS[task.queue], condition_fields(extra)))
         values |= condition_fields(conditions)
         self._append(index, Instruction(mnemonic, values), record)
+
+    def _call(self, index: int, task: Call, extra: Conditions, conditions: Conditions) -> None:
+        node = self.plan.kernels[task.kernel].arm
+        if extra:
+            self.stream.calls.append(Pending(index, tuple(extra), 0, waits_only=True))
+        self.stream.calls.append(Pending(index, tuple(conditions), node.cycles[task.index] if node is not None else 0))
 
     def _append(self, index: int, instruction: Instruction, record: Mapping[str, int] = NO_RECORD) -> None:
         self.stream.code += encode(instruction)
@@ -133,7 +161,7 @@ class Emitter:
         return slot
 
 
-def condition_fields(conditions: list[tuple[Queue, int]]) -> dict[str, int]:
+def condition_fields(conditions: Conditions) -> dict[str, int]:
     """Header fields of up to three conditions; counts are stored modulo 2**16."""
     values: dict[str, int] = {}
     for i, (queue, count) in enumerate(conditions):
@@ -168,6 +196,21 @@ def flash_images(plan: Plan) -> tuple[dict[str, int], bytes]:
         offsets[name] = CONSTANTS_OFFSET + len(constants)
         constants += image
     return offsets, bytes(constants)
+
+
+def with_arm_constants(plan: Plan, constants: bytes) -> tuple[dict[str, int], bytes]:
+    """Flash offsets of what nodes on the Arm core read, and the constants followed by it; equal bytes once."""
+    offsets: dict[str, int] = {}
+    known: dict[bytes, int] = {}
+    for name, kernel in plan.kernels.items():
+        if kernel.arm is not None:
+            content = kernel.arm.constants
+            if content not in known:
+                constants += bytes(-len(constants) % ALIGNMENT)
+                known[content] = CONSTANTS_OFFSET + len(constants)
+                constants += content
+            offsets[name] = known[content]
+    return offsets, constants
 
 
 def emit_stream(plan: Plan, target: Target) -> Stream:

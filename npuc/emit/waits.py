@@ -3,7 +3,8 @@
 For every granule of SRAM and every queue the counts of the last write and the last read are kept. A task waits for the
 writes of what it reads, and for the reads and writes of what it overwrites. Reuse of an address by another buffer is
 covered by the same rule. Within its own queue a task needs a condition only to read what the queue wrote: reads and
-writes of one queue keep their order. A condition that an earlier task of the queue already waited for is left out.
+writes of one queue keep their order; a call on the Arm core needs none, because it starts when the one before it has
+ended. A condition that an earlier task of the queue already waited for is left out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from isa.instructions import CONDITIONS, Queue
 
 GRANULE_BYTES = 16
-QUEUES = (Queue.DMA_IN, Queue.DMA_OUT, Queue.MAC, Queue.VEC)
+QUEUES = (Queue.DMA_IN, Queue.DMA_OUT, Queue.MAC, Queue.VEC, Queue.ARM)
 
 Conditions = list[tuple[Queue, int]]
 Intervals = Iterable[tuple[int, int]]
@@ -32,15 +33,15 @@ class WaitTracker:
         self._known = {queue: dict.fromkeys(QUEUES, 0) for queue in QUEUES}
 
     def visit(self, queue: Queue, reads: Intervals, writes: Intervals) -> tuple[Conditions, Conditions]:
-        """Conditions of the next instruction of `queue`, which reads and writes these byte intervals of SRAM.
+        """Conditions of the next instruction or call of `queue`, which reads and writes these byte intervals of SRAM.
 
-        Those beyond the header's three come first, for a `wait` that the caller puts before the instruction.
+        Those beyond the three that it holds come first, for a `wait` that the caller puts before it.
         """
         read, write = [_granules(i) for i in reads], [_granules(i) for i in writes]
         needed = np.zeros(len(QUEUES), np.int64)
         for part in read:
             np.maximum(needed, self._written[:, part].max(axis=1), out=needed)
-        own = needed[QUEUES.index(queue)]
+        own = 0 if queue == Queue.ARM else needed[QUEUES.index(queue)]
         for part in write:
             np.maximum(needed, self._written[:, part].max(axis=1), out=needed)
             np.maximum(needed, self._read[:, part].max(axis=1), out=needed)

@@ -7,7 +7,7 @@ global optimum of the stated cost: port words of all reads and writes, plus a co
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 
 from npuc.errors import DoesNotFit, InvalidGraph
@@ -29,6 +29,16 @@ COPY_WORDS = 4
 VIEWS = (Reshape, Transpose, Slice, Concat, Pad)
 
 
+@dataclass(frozen=True)
+class Problem:
+    """A graph with the trees of its forest, and what its layouts are for."""
+
+    graph: Graph
+    children: dict[str, list[Edge]]
+    channel_block: int
+    on_arm: Set[str]
+
+
 @dataclass
 class Choice:
     """One candidate for a tree: layouts of the members it reaches, edges it breaks, outputs it leaves out of order."""
@@ -39,12 +49,15 @@ class Choice:
     words: float
 
 
-def assign_layouts(graph: Graph, channel_block: int) -> Graph:
-    """Give every value a layout; insert TransData where a value is needed in two layouts."""
+def assign_layouts(graph: Graph, channel_block: int, on_arm: Set[str] = frozenset()) -> Graph:
+    """Give every value a layout; insert TransData where a value is needed in two layouts.
+
+    Nodes in `on_arm` run on the Arm core: they are no views, and their operands lie element by element, in any order.
+    """
     for _ in range(len(graph.nodes) + 2):
-        forest = build_forest(graph)
-        children = forest.children()
-        choices = [_choose(graph, children, root, channel_block) for root in _roots(graph, forest)]
+        forest = build_forest(graph, on_arm)
+        problem = Problem(graph, forest.children(), channel_block, on_arm)
+        choices = [_choose(problem, root) for root in _roots(graph, forest)]
         cut = [*forest.cut, *(edge for choice in choices for edge in choice.cut)]
         unordered = [name for choice in choices for name in choice.unordered]
         if not cut and not unordered:
@@ -57,10 +70,10 @@ def _roots(graph: Graph, forest: Forest) -> Iterator[str]:
     return (name for name in graph.values if name not in forest.parents)
 
 
-def _choose(graph: Graph, children: dict[str, list[Edge]], root: str, channel_block: int) -> Choice:
+def _choose(problem: Problem, root: str) -> Choice:
     best: Choice | None = None
-    for layout in _candidates(graph, root, channel_block):
-        choice = _spread(graph, children, root, layout)
+    for layout in _candidates(problem.graph, root, problem.channel_block):
+        choice = _spread(problem, root, layout)
         if best is None or choice.words < best.words:
             best = choice
     if best is None or best.words == float("inf"):
@@ -87,36 +100,42 @@ def _candidates(graph: Graph, root: str, channel_block: int) -> list[Layout]:
     return [row_major]
 
 
-def _spread(graph: Graph, children: dict[str, list[Edge]], root: str, layout: Layout) -> Choice:
+def _spread(problem: Problem, root: str, layout: Layout) -> Choice:
+    graph = problem.graph
     choice = Choice({root: layout}, [], [], 0.0)
     pending = [root]
     while pending:
         value = pending.pop()
         here = choice.layouts[value]
-        choice.words += _use_words(graph, value, here)
+        choice.words += _use_words(problem, value, here)
         if value in graph.outputs and not is_row_major(here, graph.values[value]):
             choice.unordered.append(value)
             choice.words += _copy_words(graph.values[value])
-        for edge in children.get(value, ()):
+        for edge in problem.children.get(value, ()):
             derived = edge.derive(here)
             if derived is None:
                 choice.cut.append(edge)
                 choice.words += _copy_words(graph.values[edge.child]) if edge.reverse else float("inf")
                 # The child is paid for in its own tree; without it, a cut would look cheaper than no copy at all.
-                choice.words += _use_words(graph, edge.child, dense(edge.child, graph.values[edge.child]))
+                choice.words += _use_words(problem, edge.child, dense(edge.child, graph.values[edge.child]))
             else:
                 choice.layouts[edge.child] = derived
                 pending.append(edge.child)
     return choice
 
 
-def _use_words(graph: Graph, value: str, layout: Layout) -> float:
+def _use_words(problem: Problem, value: str, layout: Layout) -> float:
     """Port words of every computing node that writes or reads the value."""
+    graph, type_ = problem.graph, problem.graph.values[value]
     producer = graph.producers.get(value)
-    nodes = [*([producer] if producer is not None else []), *graph.users[value]]
-    words = sum(_node_words(node.op, layout, graph.values[value]) for node in nodes if not isinstance(node.op, VIEWS))
-    if producer is not None and isinstance(producer.op, Pad) and layout.block:
-        return float("inf")  # a border of a blocked tensor is no region of a fill
+    words = 0.0
+    for node in [*([producer] if producer is not None else []), *graph.users[value]]:
+        if node.name in problem.on_arm:
+            words += float("inf") if layout.block else type_.n_bytes / 8
+        elif not isinstance(node.op, VIEWS):
+            words += _node_words(node.op, layout, type_)
+        elif isinstance(node.op, Pad) and node is producer and layout.block:
+            return float("inf")  # a border of a blocked tensor is no region of a fill
     return words
 
 

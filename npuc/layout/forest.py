@@ -7,7 +7,7 @@ join the forest without giving a value two parents is `cut`: the node then needs
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
 from npuc.graph.graph import Graph, Node
@@ -114,11 +114,13 @@ def _placement(graph: Graph, node: Node, position: int, ranges: tuple[range, ...
     return Edge(node.outputs[0], node.inputs[position], node, position, lambda at: slice_layout(at, whole, ranges))
 
 
-def build_forest(graph: Graph) -> Forest:
-    """Join every edge that can be joined, in the order of the nodes."""
+def build_forest(graph: Graph, computed: Set[str] = frozenset()) -> Forest:
+    """Join every edge that can be joined, in the order of the nodes; nodes in `computed` are no views."""
     forest = Forest()
     fixed = set(graph.sources) | set(graph.constants)
     for node in graph.nodes:
+        if node.name in computed:
+            continue
         for edge in view_edges(graph, node):
             if edge.child in node.outputs:
                 forest.parents[edge.child] = edge

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from isa.resize import positions
 from isa.target import Target
-from npuc.errors import DoesNotFit, UnsupportedOp
+from npuc.arm.node import ArmNode
 from npuc.graph.graph import Graph, Node
 from npuc.lower.operand import Operand
 from npuc.ops.op import Op
@@ -15,6 +15,9 @@ from npuc.ops.window import Window
 
 ALIGNMENT = 16
 """Bytes to which parameters and buffers are aligned: two port words."""
+
+ARM_CALL = "arm.call"
+"""Mnemonic of a kernel on the Arm core, which has no instruction."""
 
 PARAMETERS = "@parameters"
 """Storage name of a constant operand that travels with its kernel's parameters."""
@@ -111,7 +114,8 @@ class Kernel:
     """One instruction kind over the iteration space [n, rows, pixels, channels] of its output.
 
     `fields` are the descriptor fields that neither operands nor placement decide. A `spatial` kernel's rows are image
-    rows, so it can be cut into stripes; `window` then says which input rows a stripe reads.
+    rows, so it can be cut into stripes; `window` then says which input rows a stripe reads. A kernel with `arm` is a
+    node on the Arm core: its rows are calls, `ofm` only names what they write.
     """
 
     node: str
@@ -131,6 +135,7 @@ class Kernel:
     """The channels must not be cut (softmax)."""
     shares: str = ""
     """Kernel that has the same parameters, which are stored and loaded once; empty: they are its own."""
+    arm: ArmNode | None = None
 
     @property
     def owner(self) -> str:
@@ -143,6 +148,13 @@ class Kernel:
         return self.ofm.shape
 
     @property
+    def reads(self) -> frozenset[str]:
+        """Storages that it reads, and those that it needs while it runs."""
+        if self.arm is not None:
+            return frozenset((*self.arm.reads, *filter(None, [self.arm.scratch])))
+        return frozenset(operand.storage for operand in (self.ifm, self.ifm2) if operand is not None)
+
+    @property
     def is_mac(self) -> bool:
         """True when the kernel runs on the MAC array."""
         return self.mnemonic.startswith("mac.")
@@ -150,6 +162,8 @@ class Kernel:
     @property
     def macs(self) -> int:
         """Multiply-accumulates of the whole kernel."""
+        if self.arm is not None:
+            return self.arm.macs
         if not self.is_mac:
             return 0
         n, h, w, _ = self.space
@@ -186,9 +200,12 @@ def lowers(*kinds: type[Op]) -> Callable[[Rule], Rule]:
     return register
 
 
-def lower(graph: Graph, target: Target) -> list[Kernel]:
-    """Kernels of a placed graph that is supported, in the order of its nodes; views and placements need none."""
-    return share_parameters([kernel for node in graph.nodes for kernel in _lower_node(graph, node, target)])
+def lower_node(graph: Graph, node: Node, target: Target) -> list[Kernel]:
+    """Kernels of a node of a placed graph on the NPU; views and placements need none.
+
+    ValueError: the machine has no instruction for the node as it is placed; KeyError: no rule for the operator.
+    """
+    return RULES[type(node.op)](graph, node, target)
 
 
 def share_parameters(kernels: list[Kernel]) -> list[Kernel]:
@@ -200,22 +217,3 @@ def share_parameters(kernels: list[Kernel]) -> list[Kernel]:
         replace(kernel, shares=owner) if kernel.parameters.weights and owner != kernel.node else kernel
         for kernel, owner in ((kernel, owners[kernel.parameters]) for kernel in kernels)
     ]
-
-
-def _lower_node(graph: Graph, node: Node, target: Target) -> list[Kernel]:
-    try:
-        return RULES[type(node.op)](graph, node, target)
-    except ValueError as error:
-        raise DoesNotFit(f"{node.op.kind}: {error}", node=" ".join(node.sources) or node.name, stage="lower") from error
-
-
-def check_supported(graph: Graph, target: Target) -> None:
-    """UnsupportedOp names every node that no unit of the target runs."""
-    missing = [node for node in graph.nodes if type(node.op) not in RULES]
-    if missing:
-        text = "; ".join(f"{' '.join(node.sources) or node.name} ({node.op.kind})" for node in missing)
-        raise UnsupportedOp(
-            f"no unit of {target.name} runs {len(missing)} nodes: {text}",
-            stage="lower",
-            hint="replace these operators or keep them outside the compiled model",
-        )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from isa.target import Target
 from npuc.graph.graph import Graph, Node
 from npuc.graph.types import ITEM_BYTES, TensorType
 from npuc.layout.trans_data import TransData
-from npuc.lower.kernel import Kernel, lowers
-from npuc.lower.operand import ELEMENTS, Operand, flat_operands
-from npuc.lower.vector import elementwise_operands
+from npuc.lower.kernel import Kernel, Parameters, lowers
+from npuc.lower.operand import ELEMENTS, Operand, element_type, flat_operands
+from npuc.lower.vector import constant_operand, strided_operands
 from npuc.ops.structure import Concat, Pad, Reshape, Slice, Transpose
 
 
@@ -20,10 +22,21 @@ def lower_view(graph: Graph, node: Node, target: Target) -> list[Kernel]:
 
 @lowers(TransData)
 def lower_trans_data(graph: Graph, node: Node, target: Target) -> list[Kernel]:
-    """TransData => vec.copy."""
-    (source, result), spatial = elementwise_operands(graph, node, [node.inputs[0], node.outputs[0]], target)
-    fields = {"clamp_low": -128, "clamp_high": 127}
-    return [Kernel(node.name, "vec.copy", node.sources, result, source, fields=fields, spatial=spatial)]
+    """TransData => vec.copy; elements that no instruction computes with move byte by byte."""
+    types = [_bytes(graph.values[name]) for name in (node.inputs[0], node.outputs[0])]
+    (source, result), spatial = strided_operands(types, target.architecture.channel_block)
+    source, constant = constant_operand(graph, source)
+    fields, parameters = {"clamp_low": -128, "clamp_high": 127}, Parameters(operand=constant)
+    return [Kernel(node.name, "vec.copy", node.sources, result, source, None, fields, parameters, spatial=spatial)]
+
+
+def _bytes(type_: TensorType) -> TensorType:
+    """The type itself, or its bytes along one more axis."""
+    layout, item_bytes = type_.layout, ITEM_BYTES[type_.dtype]
+    if layout is None or type_.dtype in ELEMENTS:
+        return type_
+    inner = replace(layout, strides=(*layout.strides, 1))
+    return TensorType("int8", (*type_.shape, item_bytes), None, inner)
 
 
 @lowers(Pad)
@@ -55,4 +68,4 @@ def _border(whole: TensorType, axis: int, start: int, count: int, channel_block:
             raise ValueError("padding of four axes that lie apart")
         space, batch, row, pixel, block, c0 = (*space[1:], 1), row, pixel, block, channel_block, channel_block
     offset = layout.offset_bytes + start * layout.strides[axis]
-    return Operand(layout.storage, offset, space, batch, row, pixel, block, c0, ELEMENTS[whole.dtype])
+    return Operand(layout.storage, offset, space, batch, row, pixel, block, c0, element_type(whole.dtype))

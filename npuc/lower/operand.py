@@ -13,8 +13,15 @@ ELEMENTS = {
     "int8": ElementType.INT8,
     "uint8": ElementType.UINT8,
     "int16": ElementType.INT16,
-    "int32": ElementType.INT32,
 }
+"""Element types that instructions compute with."""
+
+
+def element_type(dtype: str) -> ElementType:
+    """The machine's name of an element type. ValueError: no instruction computes with it."""
+    if dtype not in ELEMENTS:
+        raise ValueError(f"element type {dtype}, the instructions compute with {', '.join(ELEMENTS)}")
+    return ELEMENTS[dtype]
 
 
 @dataclass(frozen=True)
@@ -131,7 +138,7 @@ def image_operand(type_: TensorType, channel_block: int, zero_point: int | None 
         pixel if w > 1 else 0,
         block if c > c0 else 0,
         c0,
-        ELEMENTS[type_.dtype],
+        element_type(type_.dtype),
         zero,
         last_pixel,
         last_row,

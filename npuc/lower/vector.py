@@ -13,7 +13,7 @@ from npuc.graph.graph import Graph, Node
 from npuc.graph.types import ITEM_BYTES, Layout, TensorType
 from npuc.lower.conv import window_fields
 from npuc.lower.kernel import PARAMETERS, POINT, Kernel, Parameters, lowers
-from npuc.lower.operand import ELEMENTS, Operand, flat_operands, image_operand
+from npuc.lower.operand import Operand, element_type, flat_operands, image_operand
 from npuc.ops.integer.elementwise import Lookup, QAdd, QMul
 from npuc.ops.integer.pool import QAveragePool, QMaxPool, QMean
 from npuc.ops.integer.resize import QResizeBilinear
@@ -25,13 +25,16 @@ from npuc.ops.window import Window
 
 def elementwise_operands(graph: Graph, node: Node, names: list[str], target: Target) -> tuple[list[Operand], bool]:
     """Operands of an element-wise node, the output last, and whether their rows are image rows."""
-    types = [graph.values[name] for name in names]
-    block = target.architecture.channel_block
+    return strided_operands([graph.values[name] for name in names], target.architecture.channel_block)
+
+
+def strided_operands(types: list[TensorType], block: int) -> tuple[list[Operand], bool]:
+    """Operands with one iteration space, that of the last, and whether their rows are image rows."""
     is_blocked = any(_layout(type_).block for type_ in types)
     if len(types[-1].shape) == 4 and (is_blocked or all(_is_image(type_) for type_ in types)):
         return [_broadcast(image_operand(type_, block), types[-1].shape[1]) for type_ in types], True
     if is_blocked:
-        raise InvalidGraph("a blocked operand needs rank 4", node=node.name, stage="lower")
+        raise InvalidGraph(f"a blocked operand needs rank 4: {types[-1]}", stage="lower")
     shape = types[-1].shape
     strides = [
         [step if size == out else 0 for step, size, out in zip(_layout(type_).strides, type_.shape, shape, strict=True)]
@@ -52,7 +55,7 @@ def elementwise_operands(graph: Graph, node: Node, names: list[str], target: Tar
                 pixel,
                 block_step,
                 c0,
-                ELEMENTS[type_.dtype],
+                element_type(type_.dtype),
                 zero,
             )
         )
@@ -82,7 +85,7 @@ def _clamp(clamp: tuple[int, int]) -> dict[str, int]:
     return {"clamp_low": clamp[0], "clamp_high": clamp[1]}
 
 
-def _constant_operand(graph: Graph, name: str, operand: Operand) -> tuple[Operand, bytes]:
+def constant_operand(graph: Graph, operand: Operand) -> tuple[Operand, bytes]:
     """A constant operand moves into the kernel's parameters."""
     if operand.storage not in graph.constants:
         return operand, b""
@@ -108,8 +111,8 @@ def lower_binary(graph: Graph, node: Node, target: Target) -> list[Kernel]:
     else:
         raise ValueError(f"{op.kind} is no binary operator")
     fields |= {"multiplier_out": op.result.multiplier, "shift_out": op.result.shift, **_clamp(op.clamp)}
-    first, one = _constant_operand(graph, node.inputs[0], replace(first, zero_point=op.first_zero_point))
-    second, two = _constant_operand(graph, node.inputs[1], replace(second, zero_point=op.second_zero_point))
+    first, one = constant_operand(graph, replace(first, zero_point=op.first_zero_point))
+    second, two = constant_operand(graph, replace(second, zero_point=op.second_zero_point))
     if one and two:
         raise ValueError("both operands are constant")
     result = replace(result, zero_point=op.output_zero_point)

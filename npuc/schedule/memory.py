@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npuc.lower.kernel import ALIGNMENT, PARAMETERS, Kernel
-from npuc.schedule.stripes import Group, Step, StripeBook, reads_of
+from npuc.schedule.stripes import Group, Step, StripeBook
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def live_ranges(
     owner: Sequence[int],
 ) -> list[Live]:
     """Live range of every storage over `steps`; owner[i] is the index of the group that step i belongs to."""
-    touched = [{kernel.ofm.storage, *reads_of(kernel)} - {PARAMETERS} for kernel in book.kernels]
+    touched = [{kernel.ofm.storage, *kernel.reads} - {PARAMETERS} for kernel in book.kernels]
     first: dict[str, int] = {name: 0 for name, storage in storages.items() if storage.is_input}
     last: dict[str, int] = dict(first)
     for position, step in enumerate(steps):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from npuc.lower.kernel import Kernel
 from npuc.schedule.memory import aligned
 from npuc.schedule.policy import Policy
-from npuc.task.task import Buffer, Compute, Load, Part, Task, weight_bytes
+from npuc.task.task import Buffer, Call, Load, Part, Task, Work, weight_bytes
 
 SMALLEST_BYTES = 4096
 """Parameters are gathered to buffers of at least this size, so that a load is worth its instruction."""
@@ -39,7 +39,7 @@ class ParameterUse:
 
 
 def pack_buffers(
-    kernels: Sequence[Kernel], computes: Sequence[Compute], largest_bytes: int, streamed: Set[str], policy: Policy
+    kernels: Sequence[Kernel], computes: Sequence[Work], largest_bytes: int, streamed: Set[str], policy: Policy
 ) -> list[ParameterUse]:
     """Buffers in the order of first use, of at most `largest_bytes`; kernels in `streamed` get none.
 
@@ -72,12 +72,12 @@ def pack_buffers(
     return packer.uses
 
 
-def _tile_parts(kernels: Mapping[str, Kernel], computes: Sequence[Compute]) -> dict[str, list[tuple[Part, int, int]]]:
+def _tile_parts(kernels: Mapping[str, Kernel], computes: Sequence[Work]) -> dict[str, list[tuple[Part, int, int]]]:
     """The weights of each tile with the first and last task that need them."""
     found: dict[tuple[str, int, int], tuple[int, int]] = {}
     for position, task in enumerate(computes):
         kernel = kernels[task.kernel]
-        if kernel.parameters.weights:
+        if kernel.parameters.weights and not isinstance(task, Call):
             key = (kernel.owner, *weight_bytes(kernel, task))
             found[key] = (found.get(key, (position, 0))[0], position)
     parts: dict[str, list[tuple[Part, int, int]]] = {}
@@ -145,7 +145,7 @@ def misfits(uses: Sequence[ParameterUse], live: Profile, capacity_bytes: int) ->
     return found
 
 
-def earliest(uses: Sequence[ParameterUse], computes: Sequence[Compute], policy: Policy) -> list[int]:
+def earliest(uses: Sequence[ParameterUse], computes: Sequence[Work], policy: Policy) -> list[int]:
     """First compute task before which a policy may load each buffer."""
     if policy.lookahead is None:
         return [0] * len(uses)
@@ -181,7 +181,7 @@ def place_loads(
     return positions
 
 
-def interleave(computes: Sequence[Compute], uses: Sequence[ParameterUse], positions: Sequence[int]) -> list[Task]:
+def interleave(computes: Sequence[Work], uses: Sequence[ParameterUse], positions: Sequence[int]) -> list[Task]:
     """Compute tasks with the loads in their places."""
     tasks: list[Task] = []
     pending = list(zip(positions, uses, strict=True))

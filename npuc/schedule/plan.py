@@ -19,7 +19,7 @@ from npuc.schedule.policy import SEARCH, Policy
 from npuc.schedule.stripes import Group, Step, StripeBook
 from npuc.schedule.tile_model import choose_tiles
 from npuc.schedule.tiles import Blocks, Tiling, tile_tasks, tilings
-from npuc.task.task import Buffer, Compute, Load, Plan, channel_cuts
+from npuc.task.task import Buffer, Load, Plan, Work, channel_cuts
 from npuc.task.text import Scheduled
 
 LOG = logging.getLogger("npuc.schedule")
@@ -50,7 +50,7 @@ class Draft:
     """Kernels with their weights coded for the tasks, tasks, and live ranges before addresses are known."""
 
     kernels: list[Kernel]
-    computes: list[Compute]
+    computes: list[Work]
     lives: list[Live]
     streamed: frozenset[str]
 
@@ -139,7 +139,7 @@ def _draft(
     steps, owner = expand_all(book, groups)
     computes, spans = _compute_tasks(search, kernels, groups, steps, owner, streamed, blocks)
     cuts = channel_cuts(computes)
-    coded = [coder.code(kernel.node, cuts[kernel.node]) for kernel in kernels]
+    coded = [coder.code(kernel.node, cuts.get(kernel.node, ())) for kernel in kernels]
     lives = _over_tasks(live_ranges(book, search.storages, groups, steps, owner), spans)
     return Draft(coded, computes, lives, streamed)
 
@@ -152,7 +152,7 @@ def _compute_tasks(
     owner: Sequence[int],
     streamed: Set[str],
     blocks: Blocks,
-) -> tuple[list[Compute], list[range]]:
+) -> tuple[list[Work], list[range]]:
     """Compute tasks of all steps, and the task positions of each step."""
     whole = {step.kernel for step, of in zip(steps, owner, strict=True) if groups[of].stripes == 1}
     order = list(dict.fromkeys(step.kernel for step in steps))
@@ -165,7 +165,7 @@ def _compute_tasks(
     chosen = choose_tiles([kernels[i] for i in order], candidates)
     cut = {kernels[i].node: tiling.channels for i, tiling in zip(order, chosen, strict=True)}
     channels = {i: cut[kernels[i].owner] for i in order}
-    tasks: list[Compute] = []
+    tasks: list[Work] = []
     spans = []
     for step in steps:
         kernel = kernels[step.kernel]
@@ -214,7 +214,7 @@ def _place(search: Search, draft: Draft, largest_bytes: int) -> tuple[Problem, P
 
 
 def _problem(
-    computes: Sequence[Compute],
+    computes: Sequence[Work],
     uses: Sequence[ParameterUse],
     positions: Sequence[int],
     lives: Sequence[Live],
@@ -222,7 +222,7 @@ def _problem(
 ) -> Problem:
     """Live ranges over program order: loads count as tasks."""
     tasks = interleave(computes, uses, positions)
-    at = [i for i, task in enumerate(tasks) if isinstance(task, Compute)] or [0]
+    at = [i for i, task in enumerate(tasks) if not isinstance(task, Load)] or [0]
     loads = {task.buffer: i for i, task in enumerate(tasks) if isinstance(task, Load)}
     ranges = [
         Range(item.name, 0 if item.first == 0 else at[item.first], at[item.last] + 1, aligned(item.n_bytes), 16)

@@ -52,7 +52,7 @@ class _Pull:
         self._done = dict.fromkeys(members, 0)
         self._granule = {i: -(-kernels[i].space[1] // stripes) for i in members}
         self._producers = {
-            i: [j for j in members if j < i and kernels[j].ofm.storage in reads_of(kernels[i])] for i in members
+            i: [j for j in members if j < i and kernels[j].ofm.storage in kernels[i].reads] for i in members
         }
         feeding = {j for producers in self._producers.values() for j in producers}
         self.sinks = [i for i in members if i not in feeding]
@@ -66,11 +66,6 @@ class _Pull:
                 self.advance(j, _rows_read(self._kernels[j], self._kernels[i], range(self._done[i], stop)))
             self.steps.append(Step(i, range(self._done[i], stop)))
             self._done[i] = stop
-
-
-def reads_of(kernel: Kernel) -> set[str]:
-    """Storages that the kernel reads."""
-    return {operand.storage for operand in (kernel.ifm, kernel.ifm2) if operand is not None}
 
 
 def _rows_read(producer: Kernel, consumer: Kernel, y: range) -> int:
@@ -88,6 +83,8 @@ def can_ring(kernels: Sequence[Kernel], group: Group, storage: str) -> bool:
     inside = range(group.start, group.stop)
     row, rows = None, None
     for i, kernel in enumerate(kernels):
+        if kernel.arm is not None and storage in kernel.reads:
+            return False
         for operand in (kernel.ofm, kernel.ifm, kernel.ifm2):
             if operand is None or operand.storage != storage:
                 continue
@@ -111,7 +108,7 @@ def _rolls(operand: Operand) -> bool:
 def ring_rows(kernels: Sequence[Kernel], steps: Sequence[Step], storage: str) -> int:
     """Rows that a line buffer for `storage` must hold while `steps` run."""
     writers = [i for i in dict.fromkeys(step.kernel for step in steps) if kernels[i].ofm.storage == storage]
-    readers = [i for i in dict.fromkeys(step.kernel for step in steps) if storage in reads_of(kernels[i])]
+    readers = [i for i in dict.fromkeys(step.kernel for step in steps) if storage in kernels[i].reads]
     done = dict.fromkeys((step.kernel for step in steps), 0)
     most = 1
     for step in steps:

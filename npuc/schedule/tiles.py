@@ -9,7 +9,7 @@ from isa.target import Target
 from npuc.lower.kernel import Kernel
 from npuc.schedule.blocks import Block, choose_block
 from npuc.task.fields import layer_fields
-from npuc.task.task import Compute
+from npuc.task.task import Call, Compute, Work
 
 TILE_BYTES = (2048, 4096, 8192, 16384, 32768, 65536)
 """Weight bytes aimed at by a tile."""
@@ -54,6 +54,8 @@ def tilings(
     kernel: Kernel, target: Target, largest_bytes: int, rows: range, blocks: Blocks, *, streamed: bool
 ) -> list[Tiling]:
     """Candidates for one kernel that computes `rows` at a time, coarsest first; streamed weights are not cut."""
+    if kernel.arm is not None:
+        return [Tiling(1, 1, sum(kernel.arm.cycles))]
     n, _, width, channels = kernel.space
     per_channel = kernel.parameters.weight_channel_bytes
     lanes = target.architecture.cout_lanes
@@ -83,11 +85,13 @@ def can_tile(kernel: Kernel) -> bool:
     return kernel.mnemonic == "mac.conv" and len(kernel.groups) == 1
 
 
-def tile_tasks(kernel: Kernel, y: range, channels: int, blocks: Blocks, *, streamed: bool) -> list[Compute]:
-    """Instructions of a kernel for output rows `y`, cut into tiles of `channels`."""
+def tile_tasks(kernel: Kernel, y: range, channels: int, blocks: Blocks, *, streamed: bool) -> list[Work]:
+    """Instructions of a kernel for output rows `y`, cut into tiles of `channels`; calls `y` on the Arm core."""
+    if kernel.arm is not None:
+        return [Call(kernel.node, i) for i in y]
     n, _, width, total = kernel.space
     groups = [(g.start, g.stop, range(g.k, g.k + g.k_channels)) for g in kernel.groups] or [(0, total, range(1))]
-    tasks = []
+    tasks: list[Work] = []
     for batch in range(n):
         for start, stop, k in groups:
             for c in range(start, stop, channels):

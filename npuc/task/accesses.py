@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from npuc.arm.node import Stored, merge_runs, runs
+from npuc.errors import InvalidGraph
 from npuc.lower.kernel import PARAMETERS, Kernel
 from npuc.lower.operand import Operand
-from npuc.task.task import Compute, Load, Plan, Task, weight_bytes
+from npuc.task.task import Call, Compute, Load, Plan, Task, weight_bytes
 
 Interval = tuple[str, int, int]
 """Buffer name, first byte and end, relative to the buffer."""
@@ -15,12 +17,31 @@ def accesses(plan: Plan, task: Task) -> tuple[list[Interval], list[Interval]]:
     if isinstance(task, Load):
         return [], [(task.buffer, task.start, task.stop)]
     kernel = plan.kernels[task.kernel]
+    if isinstance(task, Call):
+        return _arm(kernel)
     reads = _parameters(plan, kernel, task)
     if kernel.ifm is not None:
         reads += _operand(plan, kernel, kernel.ifm, task, kernel.input_rows(task.y), _input_channels(kernel, task))
     if kernel.ifm2 is not None:
         reads += _operand(plan, kernel, kernel.ifm2, task, task.y, task.c)
     return reads, _operand(plan, kernel, kernel.ofm, task, task.y, task.c)
+
+
+def _arm(kernel: Kernel) -> tuple[list[Interval], list[Interval]]:
+    """All operands of the node, for each of its calls."""
+    node = kernel.arm
+    if node is None:
+        raise InvalidGraph(f"{kernel.node} is no kernel of the Arm core", node=kernel.node, stage="schedule")
+    reads = [_extent(item) for item in node.inputs if isinstance(item, Stored)]
+    writes = [_extent(node.output)]
+    if node.scratch:
+        writes.append((node.scratch, 0, node.scratch_bytes))
+    return reads, writes
+
+
+def _extent(item: Stored) -> Interval:
+    parts = merge_runs(runs(item.view))
+    return item.storage, parts[0][0], sum(parts[-1])
 
 
 def _input_channels(kernel: Kernel, task: Compute) -> range:

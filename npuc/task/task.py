@@ -72,7 +72,23 @@ class Compute:
         return BY_MNEMONIC[self.mnemonic].queue
 
 
-Task = Load | Compute
+@dataclass(frozen=True)
+class Call:
+    """Call number `index` of a kernel on the Arm core."""
+
+    kernel: str
+    index: int
+
+    @property
+    def queue(self) -> Queue:
+        """The Arm core."""
+        return Queue.ARM
+
+
+Work = Compute | Call
+"""What computes elements of a kernel's output."""
+
+Task = Load | Work
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,10 @@
     stream "fc1"
     load "p0" 0:592
     compute "conv1" mac.conv n=0 y=0:32 x=0:32 c=0:16 k=0:3 block=4x32x16
+    call "log_softmax" 0
 
-A schedule may be edited by hand; whatever would be out of bounds or leave an output element uncomputed is refused.
+A `call` is one of a node's calls on the Arm core. A schedule may be edited by hand; whatever would be out of bounds or
+leave an output element uncomputed is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from dataclasses import dataclass, replace
 from npuc.errors import DoesNotFit
 from npuc.lower.coding import Cuts, WeightCoder
 from npuc.lower.kernel import Kernel
-from npuc.task.task import Buffer, BufferKind, Compute, Load, Part, Plan, Task, channel_cuts
+from npuc.task.task import Buffer, BufferKind, Call, Compute, Load, Part, Plan, Task, channel_cuts
 
 HEADER = "npuc-schedule 1"
 KINDS: dict[str, BufferKind] = {"activation": "activation", "parameters": "parameters"}
@@ -57,6 +59,8 @@ def format_plan(scheduled: Scheduled) -> str:
 def _format_task(task: Task) -> str:
     if isinstance(task, Load):
         return f"load {json.dumps(task.buffer)} {task.start}:{task.stop}"
+    if isinstance(task, Call):
+        return f"call {json.dumps(task.kernel)} {task.index}"
     spans = " ".join(
         f"{axis}={span.start}:{span.stop}"
         for axis, span in (("y", task.y), ("x", task.x), ("c", task.c), ("k", task.k))
@@ -92,11 +96,14 @@ def parse_plan(text: str, kernels: Sequence[Kernel]) -> Scheduled:
                     tasks.append(_load(words, buffers))
                 case "compute":
                     tasks.append(_compute(words, by_name))
+                case "call":
+                    tasks.append(_call(words, by_name))
                 case _:
                     raise ValueError(f"unknown line kind {words[0]!r}")
     plan = Plan(by_name, tuple(buffers), tuple(tasks), frozenset(streamed))
     _check_buffers(plan)
     _check_coverage(plan)
+    _check_calls(plan)
     return Scheduled(plan, int(certificate["peak"]), int(certificate["bound"]), certificate["status"])
 
 
@@ -183,7 +190,7 @@ def _load(words: Sequence[str], buffers: Sequence[Buffer]) -> Load:
 
 def _compute(words: Sequence[str], kernels: Mapping[str, Kernel]) -> Compute:
     kernel = kernels[json.loads(words[1])]
-    if words[2] != kernel.mnemonic:
+    if words[2] != kernel.mnemonic or kernel.arm is not None:
         raise ValueError(f"{kernel.node} runs {kernel.mnemonic}, not {words[2]}")
     pairs = _pairs(words[3:])
     n, h, w, c = kernel.space
@@ -203,6 +210,30 @@ def _compute(words: Sequence[str], kernels: Mapping[str, Kernel]) -> Compute:
     )
 
 
+def _call(words: Sequence[str], kernels: Mapping[str, Kernel]) -> Call:
+    kernel = kernels[json.loads(words[1])]
+    if kernel.arm is None:
+        raise ValueError(f"{kernel.node} runs {kernel.mnemonic}, not on the Arm core")
+    return Call(kernel.node, int(words[2]))
+
+
+def _check_calls(plan: Plan) -> None:
+    """Every node on the Arm core makes its calls once and in order."""
+    found: dict[str, list[int]] = {name: [] for name, kernel in plan.kernels.items() if kernel.arm is not None}
+    for task in plan.tasks:
+        if isinstance(task, Call):
+            found[task.kernel].append(task.index)
+    for name, indices in found.items():
+        n_calls = plan.kernels[name].space[1]
+        if indices != list(range(n_calls)):
+            raise DoesNotFit(
+                f"{name}: its calls are {indices}, need 0 to {n_calls - 1} in order",
+                node=name,
+                stage="schedule",
+                hint="make every call of a node once",
+            )
+
+
 def _check_buffers(plan: Plan) -> None:
     for buffer in plan.buffers:
         held = sum(part.stop - part.start for part in buffer.parts)
@@ -215,8 +246,8 @@ def _check_buffers(plan: Plan) -> None:
 
 
 def _check_coverage(plan: Plan) -> None:
-    """Every output element of every kernel is computed exactly once: volumes add up and no two boxes meet."""
-    boxes: dict[str, list[Compute]] = {name: [] for name in plan.kernels}
+    """Every output element that the NPU computes is computed once: volumes add up and no two boxes meet."""
+    boxes: dict[str, list[Compute]] = {name: [] for name, kernel in plan.kernels.items() if kernel.arm is None}
     for task in plan.tasks:
         if isinstance(task, Compute):
             boxes[task.kernel].append(task)

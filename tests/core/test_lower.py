@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from isa.target_file import load_target
 from npuc.errors import NpucError
 from npuc.graph.graph import Graph
-from npuc.layout.assign import assign_layouts
 from npuc.legalize import legalize
-from npuc.lower import lower
 from npuc.lower.kernel import Kernel
 from npuc.lower.operand import Operand
+from npuc.partition import ERROR, partition
 from npuc.task.fields import layer_fields
 from tests.core.random_networks import networks
 from tests.verify.brute_force import element
@@ -47,7 +46,7 @@ def test_spans_cover_the_bytes_of_every_region(graph: Graph, ring: int, data: st
 def _kernels(graph: Graph) -> list[Kernel]:
     target = load_target("edge-64")
     try:
-        return lower(assign_layouts(legalize(graph, target), target.architecture.channel_block), target)
+        return partition(legalize(graph, target), target, ERROR).kernels
     except NpucError:
         assume(False)
         raise

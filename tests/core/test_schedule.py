@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from isa.target_file import load_target
 from npuc.errors import NpucError
-from npuc.layout.assign import assign_layouts
 from npuc.legalize import legalize
-from npuc.lower import lower
 from npuc.lower.kernel import Kernel
 from npuc.lower.operand import Operand
+from npuc.partition import ERROR, partition
 from npuc.schedule.memory import aligned
 from npuc.schedule.parameters import ParameterUse, place_loads
 from npuc.schedule.stripes import Group, Step, can_ring, expand, ring_rows
@@ -26,8 +25,7 @@ TARGET = load_target("edge-64")
 def striped(draw: st.DrawFn) -> tuple[list[Kernel], Group]:
     """Kernels of a random network and a group of neighbours that can be cut into stripes."""
     try:
-        placed = assign_layouts(legalize(draw(networks(6)), TARGET), TARGET.architecture.channel_block)
-        kernels = lower(placed, TARGET)
+        kernels = partition(legalize(draw(networks(6)), TARGET), TARGET, ERROR).kernels
     except NpucError:
         assume(False)
         raise

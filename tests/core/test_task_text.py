@@ -4,10 +4,9 @@ import pytest
 
 from isa.target_file import load_target
 from npuc.errors import DoesNotFit
-from npuc.layout.assign import assign_layouts
 from npuc.legalize import legalize
-from npuc.lower import lower
 from npuc.lower.kernel import Kernel
+from npuc.partition import partition
 from npuc.passes import INTEGER_PASSES, run_passes
 from npuc.task.text import format_plan, parse_plan
 from tests.verify.networks import compile_for, conv_add_softmax
@@ -17,7 +16,7 @@ from tests.verify.networks import compile_for, conv_add_softmax
 def kernels() -> list[Kernel]:
     target = load_target("edge-256")
     graph = legalize(run_passes(conv_add_softmax(), INTEGER_PASSES), target)
-    return lower(assign_layouts(graph, target.architecture.channel_block), target)
+    return partition(graph, target).kernels
 
 
 @pytest.fixture(scope="module")
