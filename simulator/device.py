@@ -22,7 +22,8 @@ from isa.timing import TICKS
 from simulator.errors import SimulatorFault
 from simulator.machine import Machine
 from simulator.memory import Bytes
-from simulator.program import COUNTER_RANGE, load
+from simulator.order import COUNTER_RANGE
+from simulator.program import load
 from simulator.trace import timing
 
 Resolve = Callable[[int, int], Bytes | None]

@@ -27,3 +27,8 @@ class Site:
 def instruction_site(index: int, mnemonic: str, layer: str = "") -> Site:
     """An instruction by its number in program order, its mnemonic and, when a debug map is known, its layer."""
     return Site(f"instruction {index} ({mnemonic})" + (f" of layer {layer}" if layer else ""))
+
+
+def call_site(index: int, kernel: int, layer: str = "") -> Site:
+    """A call of the Arm core by its number, its kernel and, when a debug map is known, its layer."""
+    return Site(f"arm call {index} (kernel {kernel})" + (f" of layer {layer}" if layer else ""))

@@ -8,10 +8,12 @@ import numpy as np
 
 from isa.container import IoEntry
 from isa.state import StateEntry, decode_states
-from simulator.errors import SimulatorFault, Site, instruction_site
+from simulator.arm_calls import Kernels, bind_call, require_kernels
+from simulator.errors import SimulatorFault, Site
 from simulator.execute import BINDERS, Binding, Step, Workspace
 from simulator.memory import Array, Bytes, Memories, Pattern
-from simulator.program import Program, check_order
+from simulator.order import execution_order
+from simulator.program import Program
 from simulator.strict import require_order
 
 
@@ -21,9 +23,10 @@ class Machine:
     Construction binds every instruction in program order: an access out of range, a read of bytes that nothing has
     written, a constant that the machine cannot use and an instruction that waits for a later one are a SimulatorFault
     here, before anything runs. `strict` adds whatever could go wrong under another timing (simulator/strict.py), and
-    makes an accumulator that leaves 32 bits a fault; without it, it wraps. `layers` names the layer of an instruction
-    in messages. Memories keep their contents from run to run; states are set when the machine is made and by `reset`.
-    `sram` is memory that the machine shares with its owner, who then sets the states.
+    makes an accumulator that leaves 32 bits a fault (without it, it wraps) and Arm calls that leave their ranges.
+    `layers` names the layer of a row in messages. Memories keep their contents from run to run; states are set when the
+    machine is made and by `reset`. `kernels` run the Arm calls. `sram` is memory that the machine shares with its
+    owner, who then sets the states and runs the calls.
     """
 
     def __init__(
@@ -34,19 +37,25 @@ class Machine:
         strict: bool = False,
         layers: Mapping[int, str] | None = None,
         sram: Bytes | None = None,
+        kernels: Kernels | None = None,
     ) -> None:
         board = program.target.board
         n_sram = board.sram_bytes if sram_bytes is None else sram_bytes
         if strict:
             require_order(program, layers or {}, n_sram if sram is None else len(sram))
-        check_order(program)
+        if sram is None:
+            require_kernels(len(program.calls), kernels)
+        order = execution_order(program)
         self.program = program
         self.memories = Memories(program.flash, n_sram if sram is None else sram, board.dram_bytes)
         self.inputs = {entry.name: entry for entry in program.container.io if entry.direction == "in"}
         self.outputs = {entry.name: entry for entry in program.container.io if entry.direction == "out"}
         self._input_views = {name: self._io_view(entry) for name, entry in self.inputs.items()}
         self._states = [self._bind_state(entry) for entry in decode_states(program.container.state)]
-        self._steps = self._bind(strict, layers or {})
+        workspace = Workspace()
+        steps = {row: self._bind(row, workspace, strict, layers or {}, kernels) for row in order}
+        self.steps = {row: step for row, step in steps.items() if step is not None}
+        """What there is to do, by row, in the order of execution."""
         self._output_views = {name: self._io_view(entry) for name, entry in self.outputs.items()}
         if sram is None:
             self._write_states()
@@ -58,8 +67,8 @@ class Machine:
         return {name: view.copy() for name, view in self._output_views.items()}
 
     def execute(self) -> None:
-        """All instructions, on what the memories hold."""
-        for step in self._steps:
+        """Everything, on what the memories hold."""
+        for step in self.steps.values():
             step()
 
     def write_inputs(self, inputs: Mapping[str, Array]) -> None:
@@ -93,25 +102,18 @@ class Machine:
         strides = np.cumprod([kind.itemsize, *entry.shape[:0:-1]])[::-1].tolist() if entry.shape else []
         return bind(site, Pattern(entry.address, entry.shape, tuple(strides), kind))
 
-    def _bind(self, strict: bool, layers: Mapping[int, str]) -> list[Step]:
-        program, workspace, steps = self.program, Workspace(), []
-        for index in range(len(program.code)):
-            spec = program.spec(index)
-            binder = BINDERS.get(spec.mnemonic)
-            if binder is None:
-                continue
-            site = instruction_site(index, spec.mnemonic, layers.get(index, ""))
-            binding = Binding(
-                self.memories,
-                workspace,
-                site,
-                program.values(index),
-                program.descriptor(index),
-                program.target.architecture.cout_lanes,
-                strict,
-            )
-            steps.append(binder(binding))
-        return steps
+    def _bind(
+        self, row: int, workspace: Workspace, strict: bool, layers: Mapping[int, str], kernels: Kernels | None
+    ) -> Step | None:
+        program, site, call = self.program, self.program.site(row, layers), self.program.call(row)
+        if call is not None:
+            return bind_call(self.memories, site, call, kernels, strict=strict)
+        binder = BINDERS.get(program.spec(row).mnemonic)
+        if binder is None:
+            return None
+        values, descriptor = program.values(row), program.descriptor(row)
+        lanes = program.target.architecture.cout_lanes
+        return binder(Binding(self.memories, workspace, site, values, descriptor, lanes, strict))
 
 
 def _names(mapping: Mapping[str, object]) -> str:

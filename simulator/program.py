@@ -1,13 +1,15 @@
-"""Loading: the container, one vectorized decode, and the descriptor that every instruction captures."""
+"""Loading: the container, one vectorized decode, the descriptor that every instruction captures, and the Arm calls."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from isa.arm_calls import ArmCall, decode_arm_calls
 from isa.codec import DecodedProgram, decode_program
 from isa.container import Container, read_container
 from isa.descriptors import DESCRIPTORS, Memory, split_address
@@ -17,13 +19,10 @@ from isa.instructions import BY_MNEMONIC, BY_OPCODE, InstructionSpec, Queue
 from isa.record import WORD_BYTES, decode_record
 from isa.target import Target
 from isa.target_file import TABLES, load_target, target_from_dict, target_names, target_to_dict
-from simulator.errors import SimulatorFault, Site, instruction_site
+from simulator.errors import SimulatorFault, Site, call_site, instruction_site
 from simulator.memory import Bytes
 
 Column = npt.NDArray[np.int64]
-
-COUNTER_RANGE = 1 << 16
-"""Progress counters have 16 bits and are compared modulo this."""
 
 _LOAD = BY_MNEMONIC["desc.load"].opcode
 _RECORD_OF = np.array(
@@ -33,7 +32,7 @@ _RECORD_OF = np.array(
 
 @dataclass(frozen=True)
 class Program:
-    """A loaded program; instructions are numbered in program order."""
+    """A loaded program. Its *rows* are the instructions in program order, then the Arm calls, numbered through."""
 
     container: Container
     target: Target
@@ -44,6 +43,28 @@ class Program:
     """Distinct descriptors that instructions capture."""
     captured: Column
     """[instructions]: index into `descriptors`; -1 for instructions that capture none."""
+    calls: tuple[ArmCall, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        """Instructions and calls."""
+        return len(self.code) + len(self.calls)
+
+    @cached_property
+    def queue(self) -> Column:
+        """[rows]: the queue of each."""
+        return np.concatenate([self.code.queue, np.full(len(self.calls), Queue.ARM, np.int64)])
+
+    def call(self, row: int) -> ArmCall | None:
+        """The Arm call of a row; None when the row is an instruction."""
+        return self.calls[row - len(self.code)] if row >= len(self.code) else None
+
+    def site(self, row: int, layers: Mapping[int, str] | None = None) -> Site:
+        """What messages call a row; `layers` names layers by row."""
+        layer, call = (layers or {}).get(row, ""), self.call(row)
+        if call is not None:
+            return call_site(row - len(self.code), call.kernel, layer)
+        return instruction_site(row, self.spec(row).mnemonic, layer)
 
     def spec(self, index: int) -> InstructionSpec:
         """The table row of an instruction."""
@@ -77,10 +98,11 @@ def load(data: bytes) -> Program:
     """Read a program; IsaError for bytes that are no program, SimulatorFault for one that no machine could run."""
     container = read_container(data)
     code = decode_program(container.instructions)
-    _check(container, code)
+    _check(code)
     flash = np.frombuffer(data, np.uint8)
     descriptors, captured = _replay(code, data)
-    return Program(container, program_target(container), flash, code, descriptors, captured)
+    calls = decode_arm_calls(container.arm_calls)
+    return Program(container, program_target(container), flash, code, descriptors, captured, calls)
 
 
 def program_target(container: Container) -> Target:
@@ -105,29 +127,10 @@ def program_target(container: Container) -> Target:
     return target
 
 
-def _check(container: Container, code: DecodedProgram) -> None:
-    if container.arm_calls:
-        raise SimulatorFault("program has Arm calls, which the simulator does not run yet")
+def _check(code: DecodedProgram) -> None:
     ends = np.flatnonzero(code.opcode == BY_MNEMONIC["end"].opcode)
     if len(ends) != 1 or ends[0] != len(code) - 1:
         raise SimulatorFault(f"program of {len(code)} instructions has {len(ends)} end, allowed: one, at its end")
-
-
-def check_order(program: Program) -> None:
-    """SimulatorFault for an instruction that waits for one behind it: executing in program order would be wrong."""
-    code = program.code
-    for kind in ("wait", "more"):
-        queues, counts = getattr(code, f"{kind}_queue"), getattr(code, f"{kind}_count")
-        for queue in (Queue.DMA_IN, Queue.DMA_OUT, Queue.MAC, Queue.VEC):
-            is_queue = code.queue == queue
-            before = np.cumsum(is_queue) - is_queue
-            late = (queues == queue) & ((before[:, None] - counts) % COUNTER_RANGE >= COUNTER_RANGE // 2)
-            if late.any():
-                row, column = (int(i) for i in np.argwhere(late)[0])
-                raise _site(code, row).fault(
-                    f"waits for {queue.name.lower()} to retire {counts[row, column]}, {before[row]} stand before it",
-                    "place it behind the instruction that it waits for",
-                )
 
 
 def _replay(code: DecodedProgram, data: bytes) -> tuple[tuple[dict[str, int], ...], Column]:

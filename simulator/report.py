@@ -14,7 +14,7 @@ from isa.timing import TICKS, TickClass, Timeline, Work
 from simulator.program import Column, Program
 from simulator.trace import Timing
 
-PRIORITY = (Queue.MAC, Queue.VEC, Queue.DMA_IN, Queue.DMA_OUT)
+PRIORITY = (Queue.MAC, Queue.VEC, Queue.ARM, Queue.DMA_IN, Queue.DMA_OUT)
 """While several units run, a cycle belongs to the first of these."""
 
 UNITS = {Queue.MAC: "mac", Queue.VEC: "vector", Queue.DMA_IN: "dma", Queue.DMA_OUT: "dma", Queue.ARM: "arm"}
@@ -53,6 +53,8 @@ class Profile:
     """A whole run; the cycles of the layers sum to `cycles`, their bytes to `offchip_bytes`."""
 
     cycles: int
+    arm_cycles: int
+    """Cycles in which the Arm core runs kernels."""
     macs: int
     utilization: float
     offchip_bytes: int
@@ -60,12 +62,14 @@ class Profile:
 
 
 def profile(timing: Timing, origins: Mapping[int, Origin]) -> Profile:
-    """Layers in the order of their first instruction.
+    """Layers in the order of their first row.
 
-    An instruction that `origins` does not name belongs to the layer of the next one that it names.
+    A row that `origins` does not name belongs to the layer of the next one that it names.
     """
     program, target, timeline = timing.program, timing.target, timing.timeline
-    owners = _owners(len(program.code), origins)
+    queue = program.queue
+    n_code = len(program.code)
+    owners = _owners(range(n_code), origins) + _owners(range(n_code, program.n_rows), origins)
     names = list(dict.fromkeys(origin.layer for origin in owners))
     layer_of = np.array([names.index(origin.layer) for origin in owners], np.int64)
     ticks = np.bincount(layer_of, attributed_ticks(program, timeline), len(names)).astype(np.int64)
@@ -77,7 +81,7 @@ def profile(timing: Timing, origins: Mapping[int, Origin]) -> Profile:
     layers = []
     for i, name in enumerate(names):
         rows = layer_of == i
-        n_macs, n_cycles, unit = int(macs[rows].sum()), int(cycles[i]), _main_queue(program.code.queue[rows])
+        n_macs, n_cycles, unit = int(macs[rows].sum()), int(cycles[i]), _main_queue(queue[rows])
         layers.append(
             LayerProfile(
                 name=name,
@@ -88,22 +92,23 @@ def profile(timing: Timing, origins: Mapping[int, Origin]) -> Profile:
                 utilization=utilization(n_macs, n_cycles, target),
                 bytes=int(off_chip[rows].sum()),
                 bound_by=_bound_by(timing, rows, unit),
-                stalls=_stalls(timeline, rows & (program.code.queue == unit)),
+                stalls=_stalls(timeline, rows & (queue == unit)),
             )
         )
     total = timeline.total_cycles
     all_macs = int(macs.sum())
-    return Profile(total, all_macs, utilization(all_macs, total, target), int(off_chip.sum()), tuple(layers))
+    arm_cycles, used = int(timing.work.compute[queue == Queue.ARM].sum()), utilization(all_macs, total, target)
+    return Profile(total, arm_cycles, all_macs, used, int(off_chip.sum()), tuple(layers))
 
 
 def attributed_ticks(program: Program, timeline: Timeline) -> Column:
-    """[instructions]: the ticks of the run that belong to each; they sum to the run's.
+    """[rows]: the ticks of the run that belong to each; they sum to the run's.
 
-    An instruction runs from its start until it retires or its successor in the queue starts. A moment belongs to the
-    MAC instruction that runs, else to the vector, DMA-in or DMA-out instruction; one at which nothing runs belongs to
-    the next instruction that starts, and behind the last start to the one that retires last.
+    A row runs from its start until it retires or its successor in the queue starts. A moment belongs to the MAC
+    instruction that runs, else to the vector instruction, the Arm call, the DMA-in or DMA-out instruction; one at which
+    nothing runs belongs to the next row that starts, and behind the last start to the one that retires last.
     """
-    start, queue = timeline.start, program.code.queue
+    start, queue = timeline.start, program.queue
     edges = np.unique(np.concatenate([[0, timeline.total_ticks], start[start >= 0], timeline.retire[start >= 0]]))
     edges = edges[edges <= timeline.total_ticks]
     begins = edges[:-1]
@@ -126,17 +131,17 @@ def attributed_ticks(program: Program, timeline: Timeline) -> Column:
 
 
 def instruction_macs(program: Program) -> Column:
-    """[instructions]: multiplies that the layer needs, padding included."""
+    """[rows]: multiplies of the array that the layer needs, padding included."""
     columns, opcode = program.columns, program.code.opcode
     taps = columns["kernel_h"] * columns["kernel_w"]
     outputs = columns["height"] * columns["width"] * columns["channels"]
     is_mac = np.isin(opcode, [BY_MNEMONIC["mac.conv"].opcode, BY_MNEMONIC["mac.depthwise"].opcode])
     macs: Column = np.where(is_mac, outputs * taps * columns["k_channels"], 0)
-    return macs
+    return np.concatenate([macs, np.zeros(len(program.calls), np.int64)])
 
 
 def offchip_bytes(work: Work) -> Column:
-    """[instructions]: bytes of flash and dram, instruction stream and descriptors included."""
+    """[rows]: bytes of flash and dram, instructions and descriptors included; reads of kernels are not counted."""
     return work.flash_bytes + work.dram_bytes + work.stream_bytes + work.descriptor_bytes
 
 
@@ -153,11 +158,11 @@ def peak_macs(target: Target) -> float:
     return products * pixels * costs.mac_step_cout / costs.mac_step_cycles
 
 
-def _owners(n: int, origins: Mapping[int, Origin]) -> list[Origin]:
-    named = {index: origin for index, origin in origins.items() if origin.layer}
+def _owners(rows: range, origins: Mapping[int, Origin]) -> list[Origin]:
+    named = {index: origin for index, origin in origins.items() if origin.layer and index in rows}
     following = named[max(named)] if named else Origin(UNNAMED)
     owners: list[Origin] = []
-    for index in reversed(range(n)):
+    for index in reversed(rows):
         following = named.get(index, following)
         owners.append(following)
     return owners[::-1]
@@ -170,7 +175,7 @@ def _main_queue(queues: Column) -> Queue:
 def _bound_by(timing: Timing, rows: Column, unit: Queue) -> str:
     """Waits for DMA-in count as use of the memory that it loads from; what runs ahead of the layer costs it nothing."""
     work, board = timing.work, timing.target.board
-    own = rows & (timing.program.code.queue == unit)
+    own = rows & (timing.program.queue == unit)
     busy = {UNITS[unit]: int(work.compute[own].sum()), "output stage": int(work.output[own].sum())}
     reads, writes = int(work.read_words[own].sum()), int(work.write_words[own].sum())
     if board.sram_shared_port:

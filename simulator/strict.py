@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from isa.instructions import Queue
 from isa.state import decode_states
-from simulator.errors import SimulatorFault, Site, instruction_site
+from simulator.arm_calls import touch_ranges
+from simulator.errors import SimulatorFault, Site
 from simulator.execute import BINDERS, Workspace
 from simulator.memory import Pattern
-from simulator.program import Column, Program, check_order
+from simulator.order import execution_order
+from simulator.program import Program
 from simulator.strict_access import Touched, Watched, WatchedBinding
 from simulator.strict_order import clocks, numbers, stuck
 from simulator.strict_shadow import Shadow
+from simulator.strict_tensor import tensors
 
 COPIES = ("dma.load", "dma.load4", "dma.store", "dma.store4")
 
@@ -34,7 +35,7 @@ HINTS = {
 class Finding:
     """`kind` is `race`, `overwritten`, `fault` (out of range, unwritten bytes, ...) or `deadlock`.
 
-    `instructions` are numbers in program order, the later one last; `message` names them with their layers.
+    `instructions` are rows of the program, the later one last; `message` names them with their layers.
     """
 
     kind: str
@@ -43,7 +44,7 @@ class Finding:
 
 
 def check(program: Program, layers: Mapping[int, str] | None = None, sram_bytes: int | None = None) -> list[Finding]:
-    """All findings of a program; `layers` names the layer of an instruction and its source nodes."""
+    """All findings of a program; `layers` names the layer of a row and its source nodes."""
     walk = _Walk(program, layers or {}, sram_bytes)
     return list(walk.deadlocks()) or list(walk.accesses())
 
@@ -57,7 +58,7 @@ def require_order(program: Program, layers: Mapping[int, str], sram_bytes: int) 
 
 
 class _Walk:
-    """The instructions in program order, and the shadow that they leave."""
+    """The rows in the order of execution, and the shadow that they leave."""
 
     def __init__(self, program: Program, layers: Mapping[int, str], sram_bytes: int | None) -> None:
         board = program.target.board
@@ -68,26 +69,27 @@ class _Walk:
         self._given = [(f"input {e.name}", e.address, e.n_bytes) for e in container.io if e.direction == "in"]
         self._given += [("a state", state.address, len(state.initial)) for state in decode_states(container.state)]
         sizes = {memory: len(array) for memory, array in self._memories.arrays.items()}
-        self._shadow = Shadow(sizes, _tensors(program, len(self._given)))
+        self._shadow = Shadow(sizes, tensors(program, len(self._given)))
         self._workspace = Workspace()
 
     def deadlocks(self) -> Iterator[Finding]:
-        """Instructions that never start; else one that waits for a later one, which the walk cannot follow."""
+        """Rows that never start; else one that waits for a later one, which the walk cannot follow."""
         waiting = stuck(self._program)
         for index in waiting:
             yield Finding("deadlock", f"{self._name(index)} never starts", (index,))
         if not waiting:
             try:
-                check_order(self._program)
+                execution_order(self._program)
             except SimulatorFault as fault:
                 yield Finding("fault", str(fault), ())
 
     def accesses(self) -> Iterator[Finding]:
-        """Races, faults and overwritten bytes, in program order; a pair of instructions once."""
+        """Races, faults and overwritten bytes, in the order of execution; a pair of rows once."""
         self._write_inputs()
-        order, number = clocks(self._program), numbers(self._program)
-        queue = self._program.code.queue
-        for index in range(len(queue)):
+        walk = execution_order(self._program)
+        order, number = clocks(self._program, walk), numbers(self._program)
+        queue = self._program.queue
+        for index in walk:
             touched, faults = self._bind(index)
             yield from faults
             yield from self._overtaken(index, touched)
@@ -121,19 +123,19 @@ class _Walk:
             yield from self._partly_overwritten(self._name(index), patterns, (index,), self._operand(index, prefix))
 
     def _computed_scales(self, index: int) -> Iterator[Finding]:
-        """Scales are constants: units write where they lie only when they overwrite them."""
-        program = self._program
-        if program.spec(index).queue is Queue.MAC:
-            writer = self._shadow.writer(program.descriptor(index)["scales"])
-            if 0 <= writer < len(program.code) and program.spec(writer).queue in (Queue.MAC, Queue.VEC):
+        """Scales are constants: units and calls write where they lie only when they overwrite them."""
+        queue = self._program.queue
+        if queue[index] == Queue.MAC:
+            writer = self._shadow.writer(self._program.descriptor(index)["scales"])
+            if 0 <= writer < len(queue) and queue[writer] in (Queue.MAC, Queue.VEC, Queue.ARM):
                 message = f"{self._name(index)} reads its scales, which {self._name(writer)} overwrote"
                 yield Finding("overwritten", message, (writer, index))
 
     def _operand(self, index: int, prefix: str) -> Hashable:
         """Equal for the instructions of one MAC layer, which its scales tell from others; None for the others."""
-        spec, layer = self._program.spec(index), self._program.descriptor(index)
-        if spec.queue is not Queue.MAC:
+        if self._program.queue[index] != Queue.MAC:
             return None
+        spec, layer = self._program.spec(index), self._program.descriptor(index)
         record = tuple(value for name, value in layer.items() if name.startswith(f"{prefix}_"))
         return spec.mnemonic, prefix, record, layer["scales"], self._shadow.writer(layer["scales"])
 
@@ -144,28 +146,32 @@ class _Walk:
 
         Fills are there to be overwritten. Outputs, which no instruction reads, may keep parts of an input.
         """
-        n_code = len(self._program.code)
+        n_rows = self._program.n_rows
         for writer in self._shadow.overwritten(patterns, operand):
-            if index if writer >= n_code else self._program.spec(writer).mnemonic != "dma.fill":
+            if index if writer >= n_rows else self._mnemonic(writer) != "dma.fill":
                 message = f"{reader} reads what {self._name(writer)} wrote, a part of which was overwritten before"
-                yield Finding("overwritten", message, (*([writer] if writer < n_code else []), *index))
+                yield Finding("overwritten", message, (*([writer] if writer < n_rows else []), *index))
 
     def _bind(self, index: int) -> tuple[Touched, list[Finding]]:
-        program, spec = self._program, self._program.spec(index)
         touched = self._memories.touched = Touched()
-        binder = BINDERS.get(spec.mnemonic)
-        if binder is None:
-            return touched, []
-        site = instruction_site(index, spec.mnemonic, self._layers.get(index, ""))
-        binding = WatchedBinding(
-            self._memories, self._workspace, site, program.values(index), program.descriptor(index),
-            program.target.architecture.cout_lanes, True, spec.mnemonic,
-        )  # fmt: skip
         try:
-            binder(binding)
+            self._touch(index)
         except SimulatorFault as fault:
             return touched, [Finding("fault", str(fault), (index,))]
         return touched, []
+
+    def _touch(self, index: int) -> None:
+        program, site, call = self._program, self._program.site(index, self._layers), self._program.call(index)
+        if call is not None:
+            touch_ranges(self._memories, site, call)
+            self._memories.touched.aside.clear()  # a kernel may write where it reads
+            return
+        mnemonic = program.spec(index).mnemonic
+        binder = BINDERS.get(mnemonic)
+        if binder is not None:
+            values, descriptor = program.values(index), program.descriptor(index)
+            lanes = program.target.architecture.cout_lanes
+            binder(WatchedBinding(self._memories, self._workspace, site, values, descriptor, lanes, True, mnemonic))
 
     def _outputs(self) -> Iterator[Finding]:
         for entry in self._program.container.io:
@@ -183,7 +189,7 @@ class _Walk:
     def _unread(self) -> Iterator[Finding]:
         """Copies in vain. What units compute may be more than is needed."""
         for writer, by in self._shadow.unread():
-            if writer < len(self._program.code) and self._program.spec(writer).mnemonic in COPIES:
+            if self._mnemonic(writer) in COPIES:
                 message = f"{self._name(by)} overwrites what {self._name(writer)} wrote, before anything has read of it"
                 yield Finding("overwritten", message, (writer, by))
 
@@ -192,24 +198,12 @@ class _Walk:
         for number, (name, address, n_bytes) in enumerate(self._given):
             pattern = Pattern(address, (n_bytes,), (1,))
             self._memories.write_view(Site(name), pattern)
-            self._shadow.write(len(self._program.code) + number, pattern)
+            self._shadow.write(self._program.n_rows + number, pattern)
 
-    def _name(self, index: int) -> str:
-        if index >= len(self._program.code):
-            return self._given[index - len(self._program.code)][0]
-        return instruction_site(index, self._program.spec(index).mnemonic, self._layers.get(index, "")).name
+    def _mnemonic(self, row: int) -> str:
+        """Nothing for calls, inputs and states."""
+        return self._program.spec(row).mnemonic if row < len(self._program.code) else ""
 
-
-def _tensors(program: Program, n_given: int) -> Column:
-    """By instruction, then by input: which tensor it writes; copies one each, numbered below zero."""
-    known: dict[tuple[object, ...], int] = {}
-    tensors = [_tensor(program, index, known) for index in range(len(program.code))]
-    return np.array([*tensors, *range(len(known), len(known) + n_given)], np.int64)
-
-
-def _tensor(program: Program, index: int, known: dict[tuple[object, ...], int]) -> int:
-    layer = program.descriptor(index)
-    if "ofm_base" not in layer:
-        return -2 - index
-    place = (value for name, value in layer.items() if name.startswith("ofm_"))
-    return known.setdefault((program.spec(index).mnemonic, layer["scales"], *place), len(known))
+    def _name(self, row: int) -> str:
+        n_rows = self._program.n_rows
+        return self._given[row - n_rows][0] if row >= n_rows else self._program.site(row, self._layers).name

@@ -1,4 +1,4 @@
-"""Shadow bytes: which instruction wrote each byte last, and which instruction of each queue read it last."""
+"""Shadow bytes: which row wrote each byte last, and which row of each queue read it last."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from isa.descriptors import Memory, split_address
 from simulator.memory import Array, Pattern
 from simulator.program import Column
 from simulator.strict_access import Row, Touched
-from simulator.strict_order import UNITS
+from simulator.strict_order import COUNTED
 
 ROWS = 1 << 17
 """Row numbers of a line buffer, and more."""
@@ -21,15 +21,15 @@ _SHADOW = np.dtype(np.int64)
 
 
 class Shadow:
-    """Shadows of sram and dram; instructions are stored plus one, so that zero is nobody.
+    """Shadows of sram and dram; rows (here: instructions) are stored plus one, so that zero is nobody.
 
-    Inputs and states are numbered behind the last instruction. `tensors`, by number: equal for those that write parts
-    of one tensor, below zero for copies, whose memory may hold one thing after the other.
+    Inputs and states are numbered behind the last row. `tensors`, by number: equal for those that write parts of one
+    tensor, below zero for copies, whose memory may hold one thing after the other.
     """
 
     def __init__(self, n_bytes: Mapping[Memory, int], tensors: Column) -> None:
         self._writer, self._before, self._row = (_shadows(n_bytes) for _ in range(3))
-        self._readers = {unit: _shadows(n_bytes) for unit in UNITS}
+        self._readers = {unit: _shadows(n_bytes) for unit in COUNTED}
         self._tensor = np.concatenate([[-1], tensors])
         self._buffers: dict[tuple[int, int, int], int] = {}
         self._sources: dict[Hashable, set[int]] = {}
@@ -47,7 +47,7 @@ class Shadow:
         for index in _instructions(self._writer, touched.writes):
             if index < len(queue) and queue[index] != unit:
                 yield "overwrites", "writes", index
-        for other in UNITS:
+        for other in COUNTED:
             if other != unit:
                 for index in _instructions(self._readers[other], touched.writes):
                     yield "overwrites", "reads", index
@@ -85,7 +85,7 @@ class Shadow:
     def visit(self, index: int, unit: int, touched: Touched) -> None:
         """The instruction has run."""
         for pattern in touched.reads:
-            _view(self._readers[UNITS[unit]], pattern)[...] = index + 1
+            _view(self._readers[COUNTED[unit]], pattern)[...] = index + 1
         for pattern in touched.writes:
             self.write(index, pattern)
         for row in touched.written_rows:

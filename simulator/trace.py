@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from isa.instructions import BY_OPCODE, Queue
+import numpy as np
+
+from isa.arm_calls import ArmCall
+from isa.instructions import CONDITIONS, NO_CONDITION, Queue
 from isa.target import Target
-from isa.timing import Schedule, TickClass, Timeline, Work, schedule_of, simulate, work_of
+from isa.timing import Deadlock, Schedule, TickClass, Timeline, Work, schedule_of, simulate, work_of
 from simulator.errors import SimulatorFault
-from simulator.program import Program
+from simulator.program import Column, Program
+
+CALL = "arm.call"
+"""What stands for the mnemonic of a call of the Arm core."""
 
 
 @dataclass(frozen=True)
 class TraceRow:
-    """One instruction of a trace; times in ticks of 1/1024 cycle."""
+    """One row of a program, an instruction or a call; times in ticks of 1/1024 cycle."""
 
     index: int
     mnemonic: str
@@ -35,30 +42,40 @@ class Timing:
 
     @cached_property
     def work(self) -> Work:
-        """What each instruction asks of each resource."""
-        return work_of(self.program.columns, self.target)
+        """What each row asks of each resource; calls take the cycles that their records say."""
+        work, calls = work_of(self.program.columns, self.target), self.program.calls
+        return work.with_arm(np.array([call.cycles for call in calls], np.int64)) if calls else work
 
     @cached_property
     def schedule(self) -> Schedule:
         """Queues and conditions."""
-        return schedule_of(self.program.columns)
+        schedule, calls = schedule_of(self.program.columns), self.program.calls
+        return schedule.with_arm(*arm_conditions(calls)) if calls else schedule
 
     @cached_property
     def timeline(self) -> Timeline:
-        """Start and end of every instruction; SimulatorFault for a deadlock, naming the heads of the queues."""
+        """Start and end of every row; SimulatorFault for a deadlock, naming the heads of the queues."""
         timeline = simulate(self.work, self.schedule, self.target)
         if timeline.deadlock is not None:
             raise SimulatorFault(
-                f"deadlock: {timeline.deadlock}",
+                f"deadlock: {self._blocked(timeline.deadlock)}",
                 "let every condition wait for an instruction that can retire before it",
             )
         return timeline
 
+    def _blocked(self, deadlock: Deadlock) -> str:
+        """Calls are rows behind the instructions, with numbers of their own."""
+        text, n = str(deadlock), len(self.program.code)
+        for head in deadlock.heads:
+            if head.queue is Queue.ARM:
+                text = text.replace(f"instruction {head.instruction} ", f"arm call {head.instruction - n} ")
+        return text
+
     def trace(self) -> list[TraceRow]:
-        """All instructions in program order."""
-        times = self.timeline
+        """All instructions in program order, then the calls."""
+        times, code = self.timeline, self.program.code
         columns = zip(
-            self.program.code.opcode.tolist(),
+            [self.program.spec(i).mnemonic for i in range(len(code))] + [CALL] * len(self.program.calls),
             self.schedule.queue.tolist(),
             times.start.tolist(),
             times.issue_end.tolist(),
@@ -67,9 +84,17 @@ class Timing:
             strict=True,
         )
         return [
-            TraceRow(i, BY_OPCODE[opcode].mnemonic, Queue(queue), start, issue_end, retire, TickClass(stall))
-            for i, (opcode, queue, start, issue_end, retire, stall) in enumerate(columns)
+            TraceRow(i, mnemonic, Queue(queue), start, issue_end, retire, TickClass(stall))
+            for i, (mnemonic, queue, start, issue_end, retire, stall) in enumerate(columns)
         ]
+
+
+def arm_conditions(calls: Sequence[ArmCall]) -> tuple[Column, Column]:
+    """[calls, conditions]: queues and counts."""
+    none = (NO_CONDITION, 0)
+    rows = [[*call.conditions, *[none] * (CONDITIONS - len(call.conditions))] for call in calls]
+    table = np.array(rows, np.int64)
+    return table[:, :, 0], table[:, :, 1]
 
 
 def timing(program: Program, target: Target | None = None) -> Timing:
