@@ -6,6 +6,7 @@ Cortex-M and aarch64. Addresses are a memory and a byte offset from that memory'
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,9 @@ TENSOR_AXES = 4
 
 MAX_LEFT_SHIFT = 23
 """Of an addition: 255 * 2^23 < 2^31."""
+
+GATHER_AXES = 8
+"""Axes that one index of a `gather_nd` may select from."""
 
 STATUS = (
     ("NPUC_KERNEL_OK", 0, "the output is written"),
@@ -96,11 +100,19 @@ RECORDS: dict[str, tuple[str, tuple[Field, ...]]] = {
 
 _X, _Y = Field("x", "tensor", "input"), Field("y", "tensor", "output")
 _PAIR = (Field("first", "tensor", "operand"), Field("second", "tensor", "operand"), _Y)
+PAIR = tuple(field.name for field in _PAIR)
+"""Fields of the tensors of a kernel with two operands."""
+
 _CLAMP = (Field("low", "int32", "smallest output"), Field("high", "int32", "largest output"))
+_WIDTHS = tuple(
+    Field(f"{name}_bytes", "int32", "1: int8, 2: int16; shifted left by at most 15 if 2" if i < 2 else "1 or 2")
+    for i, name in enumerate(("first", "second", "y"))
+)
+_FLOAT = "bits of a float32"
 _ZERO_POINTS = (Field("input_zero_point", "int32", ""), Field("output_zero_point", "int32", ""))
 
 KERNELS: tuple[KernelSpec, ...] = (
-    KernelSpec("conv2d", 1, 1, "Convolution with the whole output stage.", (
+    KernelSpec("conv2d", 1, 2, "Convolution with the whole output stage.", (
         _X,
         Field("weights", "tensor", "int8"),
         Field("bias", "block", "int32[oc]"),
@@ -116,14 +128,17 @@ KERNELS: tuple[KernelSpec, ...] = (
         Field("weight_zero_point", "int32", "of all weights"),
         *_CLAMP,
         Field("residual", "addition", "its first operand is what the table gives"),
+        Field("y_bytes", "int32", "1: y holds int8; 2: int16, with neither table nor residual"),
     )),
-    KernelSpec("add", 2, 1, "Rescaled sum or difference of two int8 tensors.", (
+    KernelSpec("add", 2, 2, "Rescaled sum or difference of two tensors.", (
         *_PAIR,
+        *_WIDTHS,
         Field("subtract", "int32", "1: first - second"),
         Field("constants", "addition", ""),
     )),
-    KernelSpec("mul", 3, 1, "Rescaled product of two int8 tensors.", (
+    KernelSpec("mul", 3, 2, "Rescaled product of two tensors.", (
         *_PAIR,
+        *_WIDTHS,
         Field("first_zero_point", "int32", ""),
         Field("second_zero_point", "int32", ""),
         Field("output_zero_point", "int32", ""),
@@ -184,6 +199,109 @@ KERNELS: tuple[KernelSpec, ...] = (
         Field("source_stride", "int32", "", COPY_AXES),
         Field("destination_stride", "int32", "", COPY_AXES),
     )),
+    KernelSpec("squash", 12, 1, "Sigmoid or tanh of int16 values by interpolation in a table.", (
+        _X,
+        _Y,
+        Field("function", "int32", "NPUC_SQUASH_..."),
+        Field("integer_bits", "int32", "of x, 0 to 15; 3 for a sigmoid"),
+    )),
+    KernelSpec("lstm", 13, 1, "int8 LSTM over all steps; four gates: input, forget, candidate, output.", (
+        Field("x", "tensor", "int8 [1, batch, step, input]"),
+        Field("weights", "tensor", "int8 [1, 1, 4 * units, input]"),
+        Field("recurrent", "tensor", "int8 [1, 1, 4 * units, units]"),
+        Field("bias", "block", "int32[4 * units]"),
+        Field("cell", "block", "int16[units], scratch"),
+        Field("y", "tensor", "int8 [1, batch, step, units]"),
+        Field("input_zero_point", "int32", ""),
+        Field("hidden_zero_point", "int32", ""),
+        Field("input_factor", "rescale", "of each gate", 4),
+        Field("recurrent_factor", "rescale", "of each gate", 4),
+        Field("forget", "rescale", "of forget gate times cell"),
+        Field("update", "rescale", "of input gate times candidate"),
+        Field("output", "rescale", "of output gate times tanh of the cell"),
+        Field("cell_integer_bits", "int32", "0 to 15"),
+        Field("cell_clip", "int32", "largest magnitude of a cell, 0: no limit"),
+    )),
+    KernelSpec("arg_max", 14, 1, "Position of the first largest element along an axis that is not one of x's.", (
+        Field("x", "tensor", "element 0 of each row"),
+        Field("y", "tensor", "int32 or int64"),
+        Field("count", "int32", "elements of a row"),
+        Field("step", "int32", "bytes from one element of a row to the next"),
+        Field("x_kind", "int32", "NPUC_KIND_..."),
+        Field("y_kind", "int32", "NPUC_KIND_INT32 or NPUC_KIND_INT64"),
+    )),
+    KernelSpec("index_arithmetic", 15, 1, "int32 arithmetic modulo 2^32; a quotient by 0 is 0.", (
+        *_PAIR,
+        Field("function", "int32", "NPUC_INDEX_..."),
+    )),
+    KernelSpec("gather_nd", 16, 1, "data[i0, i1, ...] for rows of int32 indices, clamped to the data.", (
+        Field("data", "block", "element (0, 0, ...)"),
+        Field("indices", "tensor", "the first index of each row"),
+        Field("y", "tensor", "the first byte of what each row selects"),
+        Field("depth", "int32", "indices of a row, 1 to NPUC_GATHER_AXES"),
+        Field("index_step", "int32", "bytes from one index of a row to the next"),
+        Field("limit", "int32", "elements of each indexed axis", GATHER_AXES),
+        Field("stride", "int32", "bytes from one to the next in data", GATHER_AXES),
+        Field("size", "int32", "of what a row selects, down to bytes", COPY_AXES),
+        Field("source_stride", "int32", "", COPY_AXES),
+        Field("destination_stride", "int32", "", COPY_AXES),
+    )),
+    KernelSpec("quantize", 17, 1, "float32 to integers: clamp(round(x / scale) + zero point); NaN as 0.", (
+        _X,
+        _Y,
+        Field("scale", "int32", _FLOAT),
+        Field("zero_point", "int32", ""),
+        Field("y_kind", "int32", "NPUC_KIND_INT8, _UINT8 or _INT16"),
+        Field("half_even", "int32", "1: halves to the even integer, 0: away from zero"),
+    )),
+    KernelSpec("dequantize", 18, 1, "Integers to float32: scale * (x - zero point).", (
+        _X,
+        _Y,
+        Field("scale", "int32", _FLOAT),
+        Field("zero_point", "int32", ""),
+        Field("x_kind", "int32", "NPUC_KIND_INT8, _UINT8 or _INT16"),
+    )),
+    KernelSpec("to_float", 19, 1, "Integers as float32, rounded to nearest.", (
+        _X,
+        _Y,
+        Field("x_kind", "int32", "NPUC_KIND_..., not _FLOAT32"),
+    )),
+    KernelSpec("float_unary", 20, 1, "A function of each float32.", (
+        _X,
+        _Y,
+        Field("function", "int32", "NPUC_UNARY_..."),
+        Field("parameter", "int32", f"{_FLOAT}: attributes in their order; bounds of a clip", 2),
+    )),
+    KernelSpec("float_binary", 21, 1, "Arithmetic on two float32 tensors.", (
+        *_PAIR,
+        Field("function", "int32", "NPUC_BINARY_..."),
+    )),
+    KernelSpec("float_softmax", 22, 1, "Softmax, or its logarithm, along an axis that is not one of the tensors'.", (
+        Field("x", "tensor", "element 0 of each row"),
+        Field("y", "tensor", "element 0 of each row"),
+        Field("count", "int32", "elements of a row"),
+        Field("x_step", "int32", "bytes from one element of a row to the next"),
+        Field("y_step", "int32", ""),
+        Field("is_log", "int32", "1: logarithm of the softmax"),
+    )),
+    KernelSpec("float_conv2d", 23, 1, "float32 convolution; padding counts as zero.", (
+        _X,
+        Field("weights", "tensor", ""),
+        Field("bias", "block", "float32[oc]"),
+        _Y,
+        Field("window", "window", ""),
+        Field("groups", "int32", ""),
+    )),
+    KernelSpec("float_pool", 24, 1, "Largest float32 of each window, or the mean of it.", (
+        _X,
+        _Y,
+        Field("window", "window", ""),
+        Field("function", "int32", "NPUC_POOL_..."),
+        Field("include_pad", "int32", "1: padding counts as zeros in a mean"),
+    )),
+    KernelSpec("float_matmul", 25, 1, "Products of float32 matrices, axes [batch, batch, row, column].", (
+        *_PAIR,
+    )),
 )  # fmt: skip
 
 KERNEL = {spec.name: spec for spec in KERNELS}
@@ -213,6 +331,12 @@ def n_words(field: Field) -> int:
     if field.kind == "int32":
         return field.count
     return field.count * sum(map(n_words, RECORDS[field.kind][1]))
+
+
+def float_bits(value: float) -> int:
+    """The word that stands for a float32 in a record; OverflowError when it is too large to be one."""
+    word: int = struct.unpack("<i", struct.pack("<f", value))[0]
+    return word
 
 
 def _flatten(value: Value) -> list[int]:

@@ -59,8 +59,15 @@ class View:
         return self.block, (1,) * missing + self.shape, (0,) * missing + self.strides
 
     def broadcast(self, shape: tuple[int, ...]) -> View:
-        """The view with numpy's broadcasting to `shape` of the same rank."""
-        strides = tuple(0 if n != m else s for n, m, s in zip(self.shape, shape, self.strides, strict=True))
+        """The view with numpy's broadcasting to `shape`."""
+        missing = len(shape) - len(self.shape)
+        own = zip((1,) * missing + self.shape, (0,) * missing + self.strides, strict=True)
+        strides = tuple(0 if n != m else stride for (n, stride), m in zip(own, shape, strict=True))
+        return replace(self, shape=shape, strides=strides)
+
+    def without(self, axis: int) -> View:
+        """Element 0 along an axis, which disappears."""
+        shape, strides = (row[:axis] + row[axis + 1 :] for row in (self.shape, self.strides))
         return replace(self, shape=shape, strides=strides)
 
     def transpose(self, order: Sequence[int]) -> View:

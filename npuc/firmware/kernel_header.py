@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from npuc.arm.kernel_function import FUNCTIONS, KINDS
 from npuc.arm.kernel_spec import (
     ABSENT,
     COPY_AXES,
     FLASH,
+    GATHER_AXES,
     KERNELS,
     MAX_LEFT_SHIFT,
     RECORDS,
@@ -19,11 +22,13 @@ from npuc.arm.kernel_spec import (
 HEADER = Path(__file__).parent / "kernels" / "npuc_kernels.h"
 
 _TOP = """\
-/* Integer kernels of npuc; isa/arithmetic.py says what each computes. Generated from npuc/arm/kernel_spec.py.
+/* Kernels of npuc for the Arm core; isa/arithmetic.py says what those of integers compute. Generated from
+ * npuc/arm/kernel_spec.py.
  *
  * A kernel reads a parameter record (32-bit words, little-endian, 4-byte aligned), computes one operator, and writes
  * its output to SRAM. It keeps no state, so calls may be nested and interrupted. An output must not overlap inputs, but
- * add, mul and table may write over an operand that has the output's strides. Offsets and strides are trusted.
+ * add, mul, table, squash, float_unary and float_binary may write over an operand that has the output's strides and
+ * element size. Offsets and strides are trusted.
  */
 #ifndef NPUC_KERNELS_H
 #define NPUC_KERNELS_H
@@ -63,10 +68,13 @@ def header_text() -> str:
         ("NPUC_SRAM", SRAM, "memory that kernels read and write"),
         ("NPUC_FLASH", FLASH, "memory that kernels read"),
         ("NPUC_COPY_AXES", COPY_AXES, "axes of a copy"),
+        ("NPUC_GATHER_AXES", GATHER_AXES, "axes that an index selects from"),
         ("NPUC_MAX_LEFT_SHIFT", MAX_LEFT_SHIFT, "left shift of an addition"),
         *STATUS,
     ]
     macros = [f"#define {name} {value} /* {doc} */" for name, value, doc in constants]
+    macros += _numbered("kind", KINDS)
+    macros += [line for family, functions in FUNCTIONS.items() for line in _numbered(family, functions)]
     records = [_record(name, doc, fields) for name, (doc, fields) in RECORDS.items()]
     records += [_record(f"{spec.name}_parameters", spec.doc, spec.fields) for spec in KERNELS]
     rows = [f"    X({spec.name}, {spec.kernel_id}, {spec.version})" for spec in KERNELS]
@@ -77,6 +85,10 @@ def header_text() -> str:
     ]
     parts = [_TOP, "\n".join(macros), "", *records, table, count, "", "\n".join(prototypes), "", _BOTTOM]
     return "\n".join(parts)
+
+
+def _numbered(family: str, names: Mapping[str, int]) -> list[str]:
+    return ["", *(f"#define NPUC_{family.upper()}_{name.upper()} {value}" for name, value in names.items())]
 
 
 def _record(name: str, doc: str, fields: tuple[Field, ...]) -> str:

@@ -25,7 +25,8 @@ STAGE = "firmware"
 KERNELS = Path(__file__).parent / "kernels"
 
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wundef", "-pedantic", "-Werror")
-_FREESTANDING = ("-ffreestanding", "-fno-builtin", "-ffunction-sections", "-fdata-sections", "-g0",
+# Products and sums of float32 are rounded one by one, on every processor.
+_FREESTANDING = ("-ffp-contract=off", "-ffreestanding", "-fno-builtin", "-ffunction-sections", "-fdata-sections", "-g0",
                  "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-fno-exceptions")  # fmt: skip
 # No start-up files, no libraries; zig would otherwise add its checks and pages of 64 KiB.
 _IMAGE = ("-nostdlib", "-static", "-fno-pie", "-fno-sanitize=undefined", "-Wl,-e,npuc_conv2d",
@@ -47,12 +48,13 @@ class Target:
     compilers: tuple[str, ...]
     machine: tuple[str, ...] = ()
     zig: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
     suffix: str = ".elf"
 
     @property
     def is_host(self) -> bool:
         """True for a shared object of this machine."""
-        return not self.zig
+        return self.suffix == ".so"
 
 
 @dataclass(frozen=True)
@@ -63,18 +65,23 @@ class Compiler:
     version: str
 
 
-def _cortex(name: str, processor: str) -> Target:
-    zig = ("-target", "thumb-freestanding-eabi", f"-mcpu={processor}")
-    return Target(name, ("-O2",), ("arm-none-eabi-gcc",), (f"-mcpu={name}", "-mthumb"), zig)
+def _cortex(name: str, unit: str, zig_processor: str) -> Target:
+    """A Cortex-M with a floating-point unit of single precision."""
+    machine = (f"-mcpu={name}", "-mthumb", "-mfloat-abi=hard", f"-mfpu={unit}")
+    zig = ("-target", "thumb-freestanding-eabihf", f"-mcpu={zig_processor}")
+    return Target(name, ("-O2",), ("arm-none-eabi-gcc",), machine, zig)
 
 
 TARGETS = {
     target.name: target
     for target in (
         Target("host", ("-O3", "-fPIC", "-shared"), ("cc", "gcc", "clang"), suffix=".so"),
-        _cortex("cortex-m4", "cortex_m4"),
-        _cortex("cortex-m7", "cortex_m7"),
-        _cortex("cortex-m33", "cortex_m33"),
+        _cortex("cortex-m4", "fpv4-sp-d16", "cortex_m4+vfp4d16sp"),
+        _cortex("cortex-m7", "fpv5-sp-d16", "cortex_m7+fp_armv8d16sp"),
+        _cortex("cortex-m33", "fpv5-sp-d16", "cortex_m33+fp_armv8d16sp"),
+        # Without a floating-point unit; the compiler's runtime computes float32.
+        Target("cortex-m4-soft", ("-O2",), ("arm-none-eabi-gcc",), ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=soft"),
+               libraries=("-lgcc",)),
         Target("aarch64", ("-O3",), ("aarch64-none-elf-gcc", "aarch64-linux-gnu-gcc"),
                zig=("-target", "aarch64-freestanding-none")),
     )
@@ -98,7 +105,7 @@ def find_compiler(target: Target) -> Compiler:
     for name in target.compilers:
         if path := shutil.which(name):
             return _probe((path, *target.machine), name)
-    if importlib.util.find_spec("ziglang") is not None:
+    if (target.zig or target.is_host) and importlib.util.find_spec("ziglang") is not None:
         return _probe((sys.executable, "-m", "ziglang", "cc", *target.zig), "ziglang")
     raise ToolchainError(
         f"no C compiler for {target.name}: looked for ${variable}, {', '.join(target.compilers)}, ziglang", stage=STAGE,
@@ -133,18 +140,18 @@ def build_kernels(target_name: str, *, extra: tuple[str, ...] = ()) -> Path:
     artifact = cache_folder() / key.hexdigest()[:32] / f"npuc_kernels_{target.name}{target.suffix}"
     if not artifact.exists():
         log.info("building the kernels for %s with %s", target.name, compiler.version)
-        _build([*compiler.command, *flags], artifact)
+        _build([*compiler.command, *flags], artifact, target.libraries)
     return artifact
 
 
-def _build(command: list[str], artifact: Path) -> None:
+def _build(command: list[str], artifact: Path, libraries: tuple[str, ...]) -> None:
     """Compile in a temporary folder beside the artifact's and rename it into place."""
     cached = artifact.parent
     cached.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cached.parent, prefix="build-") as name:
         made = Path(name) / "artifact"
         made.mkdir()
-        run_compiler([*command, *map(str, kernel_sources()), "-o", str(made / artifact.name)])
+        run_compiler([*command, *map(str, kernel_sources()), *libraries, "-o", str(made / artifact.name)])
         try:
             made.rename(cached)
         except OSError:

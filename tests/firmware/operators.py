@@ -1,7 +1,7 @@
 """Random integer operators as graphs of one node: every kind and attribute, extremes, ties and memory orders."""
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from hypothesis import strategies as st
@@ -12,10 +12,13 @@ from npuc.graph.graph import Graph, Node, evaluate, type_of_array, verify
 from npuc.graph.types import Array
 from npuc.ops.integer.conv import QConv, Residual
 from npuc.ops.integer.elementwise import Lookup, QAdd, QMul
+from npuc.ops.integer.indexing import ArgMax, GatherNd, IndexArithmetic
+from npuc.ops.integer.lstm import QLstm
 from npuc.ops.integer.pool import QAveragePool, QMaxPool, QMean
 from npuc.ops.integer.rescale import Rescale
 from npuc.ops.integer.resize import QResizeBilinear
 from npuc.ops.integer.softmax import QSoftmax
+from npuc.ops.integer.squash import Squash
 from npuc.ops.op import Op
 from npuc.ops.structure import Concat, Pad, Reshape, ResizeNearest, Slice, Transpose
 from npuc.ops.window import Window
@@ -30,6 +33,12 @@ def mostly(likely: st.SearchStrategy[Drawn], rare: st.SearchStrategy[Drawn]) -> 
 
 
 CLAMP = mostly(st.just((-128, 127)), st.tuples(INT8, INT8).map(lambda pair: (min(pair), max(pair))))
+INT16 = st.one_of(st.sampled_from([-32768, -1, 0, 1, 32767]), st.integers(-32768, 32767))
+CLAMPS = {
+    "int8": CLAMP,
+    "int16": mostly(st.just((-32768, 32767)), st.tuples(INT16, INT16).map(lambda pair: (min(pair), max(pair)))),
+}
+DTYPES_SMALL: st.SearchStrategy[Literal["int8", "int16"]] = st.sampled_from(["int8", "int16"])
 SMALL = st.integers(1, 3)
 SIZES = st.tuples(st.integers(1, 2), st.integers(1, 6), st.integers(1, 6), st.integers(1, 6))
 # Powers of two make ties; the ends of the range make the largest products.
@@ -39,9 +48,12 @@ MULTIPLIER = st.one_of(
 TABLE = st.integers(0, 1 << 32).map(
     lambda seed: tuple(np.random.default_rng(seed).integers(-128, 128, 256).tolist())
 )  # fmt: skip
+INDEX_FUNCTION: st.SearchStrategy[Literal["add", "sub", "mul", "floor_div"]] = st.sampled_from(
+    ["add", "sub", "mul", "floor_div"]
+)
 # Groups, input and output channels of each: dense, depthwise, grouped, on both sides of the kernel's block of channels.
 GROUPS = [(1, 1, 3), (1, 5, 2), (1, 19, 33), (2, 2, 2), (3, 1, 1), (3, 1, 2), (35, 1, 1), (2, 3, 9)]
-DTYPES = st.sampled_from(["int8", "uint8", "int16", "int32", "float32", "int64"])
+DTYPES = st.sampled_from(["int8", "uint8", "int16", "int32", "float32", "int64", "bool"])
 
 
 @dataclass(frozen=True)
@@ -89,6 +101,8 @@ def arrays(draw: st.DrawFn, shape: tuple[int, ...], dtype: str = "int8") -> Arra
     rng = np.random.default_rng(draw(st.integers(0, 1 << 32)))
     if dtype == "float32":
         return rng.standard_normal(shape).astype(np.float32)
+    if dtype == "bool":
+        return rng.random(shape) < draw(st.sampled_from([0.0, 0.3, 1.0]))
     limits = np.iinfo(dtype)
     chosen = draw(st.sampled_from(["any", "ends", "one"]))
     if chosen == "ends":
@@ -133,11 +147,12 @@ def convolutions(draw: st.DrawFn) -> tuple[Op, list[Array], tuple[int, ...]]:
     residual = None
     if draw(st.booleans()):
         residual = Residual(*draw(additions()), draw(INT8), draw(CLAMP), draw(INT8))
+    table = draw(st.none() | TABLE)
+    dtype = draw(DTYPES_SMALL) if residual is None and table is None else "int8"
     op = QConv(
         window, groups, zero_point + 128 * is_unsigned, draw(INT8),
         tuple(scale.multiplier for scale in scales), tuple(scale.shift for scale in scales),
-        draw(st.booleans()), draw(CLAMP), draw(st.none() | TABLE), residual,
-        draw(mostly(st.just(0), INT8)),
+        draw(st.booleans()), draw(CLAMPS[dtype]), table, residual, draw(mostly(st.just(0), INT8)), dtype,
     )  # fmt: skip
     bias = draw(arrays((oc,), "int32")) >> draw(mostly(st.integers(14, 22), st.integers(0, 31)))
     operands = [draw(arrays((n, groups * depth, *size), "uint8" if is_unsigned else "int8")),
@@ -155,11 +170,11 @@ def additions(draw: st.DrawFn) -> tuple[int, Rescale, Rescale, Rescale]:
 
 
 @st.composite
-def pairs(draw: st.DrawFn) -> list[Array]:
+def pairs(draw: st.DrawFn, dtypes: tuple[str, str] = ("int8", "int8")) -> list[Array]:
     """Two operands that broadcast."""
     shape = draw(SIZES)
     shapes = [tuple(1 if draw(st.integers(0, 3)) == 0 else n for n in shape) for _ in range(2)]
-    return [draw(arrays(s)) for s in shapes]
+    return [draw(arrays(s, dtype)) for s, dtype in zip(shapes, dtypes, strict=True)]
 
 
 @st.composite
@@ -170,12 +185,18 @@ def elementwise(draw: st.DrawFn) -> tuple[Op, list[Array], tuple[int, ...]]:
         table, (source, result) = draw(TABLE), draw(st.tuples(*[st.sampled_from(["int8", "uint8"])] * 2))
         entries = tuple(entry + 128 for entry in table) if result == "uint8" else table
         return Lookup(entries, result), [draw(arrays(shape, source))], ()
-    zero_points = draw(st.tuples(INT8, INT8, INT8))
     constants = draw(st.sampled_from([(), (0,), (1,)]))
+    dtypes, result = draw(mostly(st.just(("int8", "int8")), st.tuples(DTYPES_SMALL, DTYPES_SMALL))), draw(DTYPES_SMALL)
+    # Wide operands are symmetric.
+    first, second = (draw(INT8) if dtype == "int8" else 0 for dtype in dtypes)
+    offset, clamp = draw(INT8), draw(CLAMPS[result])
     if kind == "mul":
-        return QMul(draw(factors(36)), *zero_points, draw(CLAMP)), draw(pairs()), constants
-    op = QAdd(*draw(additions()), *zero_points, draw(CLAMP), draw(st.booleans()))
-    return op, draw(pairs()), constants
+        op: Op = QMul(draw(factors(draw(st.sampled_from([28, 36])))), first, second, offset, clamp, result)
+        return op, draw(pairs(dtypes)), constants
+    left, *scales = draw(additions())
+    left = left if dtypes == ("int8", "int8") else min(left, 15)
+    op = QAdd(left, scales[0], scales[1], scales[2], first, second, offset, clamp, draw(st.booleans()), result)
+    return op, draw(pairs(dtypes)), constants
 
 
 @st.composite
@@ -236,11 +257,58 @@ def slices(draw: st.DrawFn, shape: tuple[int, ...]) -> Slice:
     return Slice(starts, stops, steps)
 
 
+@st.composite
+def sequences(draw: st.DrawFn) -> tuple[Op, list[Array], tuple[int, ...]]:
+    """An LSTM, or the functions of its gates."""
+    bits = draw(st.integers(0, 15))
+    kind = draw(st.sampled_from(["lstm", "tanh", "sigmoid"]))
+    if kind == "sigmoid":
+        return Squash("sigmoid"), [draw(arrays(draw(SIZES), "int16"))], ()
+    if kind == "tanh":
+        return Squash("tanh", bits), [draw(arrays(draw(SIZES), "int16"))], ()
+    batch, steps, k, units = draw(st.tuples(st.integers(1, 2), st.integers(1, 4), st.integers(1, 5), st.integers(1, 6)))
+    gates = st.tuples(*[factors(31)] * 4)
+    op = QLstm(
+        draw(INT8), draw(INT8), draw(gates), draw(gates), draw(factors(44)), draw(factors(44)), draw(factors(52)), bits,
+        draw(mostly(st.just(0), st.integers(1, 32767))),
+    )  # fmt: skip
+    shapes = ((batch, steps, k), (4 * units, k), (4 * units, units))
+    bias = draw(arrays((4 * units,), "int32")) >> draw(mostly(st.integers(14, 22), st.integers(1, 31)))
+    return op, [*(draw(arrays(shape)) for shape in shapes), bias], (1, 2, 3)
+
+
+@st.composite
+def indexings(draw: st.DrawFn) -> tuple[Op, list[Array], tuple[int, ...]]:
+    kind = draw(st.sampled_from(["arg_max", "arithmetic", "gather"]))
+    shape = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
+    dtype = draw(DTYPES)
+    if kind == "arithmetic":
+        first, second = draw(arrays(shape, "int32")), draw(arrays(shape[draw(st.integers(0, len(shape))) :], "int32"))
+        function = draw(INDEX_FUNCTION)
+        if function == "floor_div":  # numpy warns of what the kernels define
+            second = np.where((second == 0) | ((second == -1) & (first == -(1 << 31)).any()), 7, second)
+        else:
+            second >>= draw(st.sampled_from([0, 20, 30]))
+        return IndexArithmetic(function), [first, second.astype(np.int32)], draw(st.sampled_from([(), (1,)]))
+    data = draw(arrays(shape, dtype))
+    if kind == "arg_max":
+        data = np.where(data > data.mean(), data.max(), data).astype(dtype) if draw(st.booleans()) else data
+        if dtype == "float32" and draw(st.booleans()):
+            data.reshape(-1)[draw(st.integers(0, data.size - 1))] = np.nan
+        return ArgMax(draw(st.integers(0, len(shape) - 1)), draw(st.sampled_from(["int32", "int64"]))), [data], ()
+    depth = draw(st.integers(1, len(shape)))
+    rows = tuple(draw(st.lists(st.integers(1, 3), max_size=3)))
+    indices = np.random.default_rng(draw(st.integers(0, 1 << 32))).integers(-2, 6, (*rows, depth)).astype(np.int32)
+    return GatherNd(), [data, indices], draw(st.sampled_from([(), (0,), (1,)]))
+
+
 FAMILIES = {
     "convolution": convolutions,
     "elementwise": elementwise,
     "pool": pools,
     "softmax": softmaxes,
+    "sequence": sequences,
+    "index": indexings,
     "move": moves,
 }
 

@@ -1,6 +1,6 @@
 /* Convolution: grouped, depthwise or dense, with the output stage. */
 #include "npuc_arithmetic.h"
-#include "npuc_tensor.h"
+#include "npuc_window.h"
 
 /* Output channels whose accumulators are held at once. */
 #define BLOCK_CHANNELS 32
@@ -27,12 +27,9 @@ typedef struct {
 /* Output channels first to first + count - 1 of one window, and the taps of it that lie inside the input. */
 typedef struct {
     int32_t n;
-    int32_t row;
-    int32_t column;
     int32_t first;
     int32_t count;
-    npuc_taps rows;
-    npuc_taps columns;
+    npuc_position at;
 } window_t;
 
 static inline uint32_t product(const site_t *s, uint8_t x, uint8_t weight)
@@ -82,10 +79,8 @@ static void add_channels(const site_t *s, const uint8_t *x, const uint8_t *weigh
 static void add_taps(const site_t *s, const window_t *v, int32_t i, int32_t j, int32_t n_taps, uint32_t *acc)
 {
     const npuc_conv2d_parameters *p = s->p;
-    const int32_t h = v->row + i * p->window.dilation[0];
-    const int32_t w = v->column + j * p->window.dilation[1];
     const int32_t channel = s->is_depthwise ? v->first : v->first / s->group_channels * s->depth;
-    const uint8_t *x = s->x + npuc_place(&p->x, v->n, channel, h, w);
+    const uint8_t *x = s->x + npuc_tap_place(&v->at, &p->window, &p->x, v->n, channel, i, j);
     const uint8_t *weights = s->weights + npuc_place(&p->weights, v->first, 0, i, j);
     if (s->is_depthwise) {
         add_channels(s, x, weights, v->count, acc);
@@ -102,25 +97,26 @@ static void accumulate(const site_t *s, const window_t *v, uint32_t *acc)
     for (int32_t k = 0; k < v->count; k++) {
         acc[k] = (uint32_t)s->bias[v->first + k];
     }
-    for (int32_t i = v->rows.first; i < v->rows.end; i++) {
+    const npuc_taps columns = v->at.columns;
+    for (int32_t i = v->at.rows.first; i < v->at.rows.end; i++) {
         if (s->is_row_packed) {
-            add_taps(s, v, i, v->columns.first, v->columns.end - v->columns.first, acc);
+            add_taps(s, v, i, columns.first, columns.end - columns.first, acc);
             continue;
         }
-        for (int32_t j = v->columns.first; j < v->columns.end; j++) {
+        for (int32_t j = columns.first; j < columns.end; j++) {
             add_taps(s, v, i, j, 1, acc);
         }
     }
 }
 
 /* Requantization, clamp, table, residual. */
-static int8_t output_stage(const site_t *s, int32_t acc, int32_t channel, const uint8_t *other)
+static int32_t output_stage(const site_t *s, int32_t acc, int32_t channel, const uint8_t *other)
 {
     const npuc_conv2d_parameters *p = s->p;
     const int64_t scaled = npuc_apply_scale(acc, s->scales[channel], p->double_round) + p->output_zero_point;
-    int8_t y = (int8_t)npuc_clamp(scaled, p->low, p->high);
+    int32_t y = (int32_t)npuc_clamp(scaled, p->low, p->high);
     if (s->table) {
-        y = npuc_int8(s->table[y + 128]);
+        y = npuc_int8(s->table[(uint8_t)(y + 128)]);
     }
     return s->other ? npuc_add_rescaled(y, npuc_int8(*other), 1, &p->residual) : y;
 }
@@ -130,15 +126,13 @@ static void write_pixel(const site_t *s, int32_t n, int32_t h, int32_t w, window
     uint32_t acc[BLOCK_CHANNELS];
     const npuc_conv2d_parameters *p = s->p;
     v->n = n;
-    v->row = h * p->window.stride[0] - p->window.pad[0];
-    v->column = w * p->window.stride[1] - p->window.pad[1];
-    v->rows = npuc_taps_inside(v->row, p->window.kernel[0], p->window.dilation[0], p->x.size[2]);
-    v->columns = npuc_taps_inside(v->column, p->window.kernel[1], p->window.dilation[1], p->x.size[3]);
+    v->at = npuc_position_at(&p->window, &p->x, h, w);
     accumulate(s, v, acc);
     for (int32_t k = 0; k < v->count; k++) {
         const int32_t channel = v->first + k;
         const uint8_t *other = s->other ? s->other + npuc_place(&p->other, n, channel, h, w) : 0;
-        s->y[npuc_place(&p->y, n, channel, h, w)] = (uint8_t)output_stage(s, (int32_t)acc[k], channel, other);
+        const int32_t y = output_stage(s, npuc_signed(acc[k]), channel, other);
+        npuc_write_small(s->y + npuc_place(&p->y, n, channel, h, w), p->y_bytes, y);
     }
 }
 
@@ -152,9 +146,10 @@ static int32_t block_channels(const site_t *s, int32_t first)
 static int32_t is_valid(const npuc_conv2d_parameters *p, const npuc_rescale *scales)
 {
     const int32_t has_other = p->other.at.memory != NPUC_ABSENT;
+    const int32_t is_plain = !has_other && p->table.memory == NPUC_ABSENT;
     if (!npuc_is_source(p->x.at) || !npuc_is_source(p->weights.at) || !npuc_is_source(p->bias) ||
         !npuc_is_source(p->scales) || !npuc_is_destination(p->y.at) || p->groups < 1 || p->y.size[1] < p->groups ||
-        (has_other && !npuc_is_addition(&p->residual))) {
+        (p->y_bytes != 1 && !(p->y_bytes == 2 && is_plain)) || (has_other && !npuc_is_addition(&p->residual))) {
         return 0;
     }
     for (int32_t channel = 0; channel < p->y.size[1]; channel++) {

@@ -2,97 +2,86 @@
 #include "npuc_arithmetic.h"
 #include "npuc_tensor.h"
 
-/* Visits the elements of a tensor in the order n, c, h, w. */
-typedef struct {
-    int32_t n;
-    int32_t c;
-    int32_t h;
-    int32_t w;
-} place_t;
+#define MAX_WIDE_LEFT_SHIFT 15 /* of an int16 less its zero point: 65535 * 2^15 < 2^31 */
 
-static int32_t advance(place_t *at, const int32_t *size)
+static int32_t is_width(int32_t n_bytes)
 {
-    if (++at->w < size[3]) {
-        return 1;
-    }
-    at->w = 0;
-    if (++at->h < size[2]) {
-        return 1;
-    }
-    at->h = 0;
-    if (++at->c < size[1]) {
-        return 1;
-    }
-    at->c = 0;
-    return ++at->n < size[0];
+    return n_bytes == 1 || n_bytes == 2;
 }
 
-static int32_t is_empty(const npuc_tensor *tensor)
+static int32_t is_add(const npuc_add_parameters *p)
 {
-    return tensor->size[0] < 1 || tensor->size[1] < 1 || tensor->size[2] < 1 || tensor->size[3] < 1;
-}
-
-static int8_t read(const uint8_t *base, const npuc_tensor *tensor, place_t at)
-{
-    return npuc_int8(base[npuc_place(tensor, at.n, at.c, at.h, at.w)]);
-}
-
-static void write(uint8_t *base, const npuc_tensor *tensor, place_t at, int8_t value)
-{
-    base[npuc_place(tensor, at.n, at.c, at.h, at.w)] = (uint8_t)value;
+    const int32_t is_narrow = p->first_bytes == 1 && p->second_bytes == 1;
+    return npuc_is_pair(&p->first, &p->y) && npuc_is_source(p->second.at) && npuc_is_addition(&p->constants) &&
+           is_width(p->first_bytes) && is_width(p->second_bytes) && is_width(p->y_bytes) &&
+           (is_narrow || p->constants.left_shift <= MAX_WIDE_LEFT_SHIFT);
 }
 
 int32_t npuc_add(const void *parameters, uint8_t *sram, const uint8_t *flash)
 {
     const npuc_add_parameters *p = parameters;
-    const uint8_t *first = npuc_source(p->first.at, sram, flash);
-    const uint8_t *second = npuc_source(p->second.at, sram, flash);
     const int32_t sign = p->subtract ? -1 : 1;
-    place_t at = {0, 0, 0, 0};
-    if (!npuc_is_source(p->first.at) || !npuc_is_source(p->second.at) || !npuc_is_destination(p->y.at) ||
-        is_empty(&p->y) || !npuc_is_addition(&p->constants)) {
+    npuc_row row = {0, 0, 0};
+    if (!is_add(p)) {
         return NPUC_KERNEL_BAD_PARAMETERS;
     }
     do {
-        const int8_t a = read(first, &p->first, at);
-        const int8_t b = read(second, &p->second, at);
-        write(sram + p->y.at.offset, &p->y, at, npuc_add_rescaled(a, b, sign, &p->constants));
-    } while (advance(&at, p->y.size));
+        const uint8_t *first = npuc_source(p->first.at, sram, flash) + npuc_row_place(&p->first, row);
+        const uint8_t *second = npuc_source(p->second.at, sram, flash) + npuc_row_place(&p->second, row);
+        uint8_t *y = sram + p->y.at.offset + npuc_row_place(&p->y, row);
+        for (int32_t w = 0; w < p->y.size[3]; w++) {
+            const int32_t a = npuc_small(first + w * p->first.stride[3], p->first_bytes);
+            const int32_t b = npuc_small(second + w * p->second.stride[3], p->second_bytes);
+            const int32_t value = npuc_add_rescaled(a, b, sign, &p->constants);
+            npuc_write_small(y + w * p->y.stride[3], p->y_bytes, value);
+        }
+    } while (npuc_next_row(&row, p->y.size));
     return NPUC_KERNEL_OK;
+}
+
+static int32_t is_mul(const npuc_mul_parameters *p)
+{
+    return npuc_is_pair(&p->first, &p->y) && npuc_is_source(p->second.at) && npuc_is_factor(p->factor) &&
+           is_width(p->first_bytes) && is_width(p->second_bytes) && is_width(p->y_bytes);
 }
 
 int32_t npuc_mul(const void *parameters, uint8_t *sram, const uint8_t *flash)
 {
     const npuc_mul_parameters *p = parameters;
-    const uint8_t *first = npuc_source(p->first.at, sram, flash);
-    const uint8_t *second = npuc_source(p->second.at, sram, flash);
-    place_t at = {0, 0, 0, 0};
-    if (!npuc_is_source(p->first.at) || !npuc_is_source(p->second.at) || !npuc_is_destination(p->y.at) ||
-        is_empty(&p->y) || !npuc_is_factor(p->factor)) {
+    npuc_row row = {0, 0, 0};
+    if (!is_mul(p)) {
         return NPUC_KERNEL_BAD_PARAMETERS;
     }
     do {
-        const int64_t a = read(first, &p->first, at) - (int64_t)p->first_zero_point;
-        const int64_t b = read(second, &p->second, at) - (int64_t)p->second_zero_point;
-        const int64_t scaled = npuc_apply_scale((int32_t)(a * b), p->factor, 1) + p->output_zero_point;
-        write(sram + p->y.at.offset, &p->y, at, (int8_t)npuc_clamp(scaled, p->low, p->high));
-    } while (advance(&at, p->y.size));
+        const uint8_t *first = npuc_source(p->first.at, sram, flash) + npuc_row_place(&p->first, row);
+        const uint8_t *second = npuc_source(p->second.at, sram, flash) + npuc_row_place(&p->second, row);
+        uint8_t *y = sram + p->y.at.offset + npuc_row_place(&p->y, row);
+        for (int32_t w = 0; w < p->y.size[3]; w++) {
+            const int32_t a = npuc_small(first + w * p->first.stride[3], p->first_bytes);
+            const int32_t b = npuc_small(second + w * p->second.stride[3], p->second_bytes);
+            const int64_t product = (a - (int64_t)p->first_zero_point) * (b - (int64_t)p->second_zero_point);
+            const int64_t scaled = npuc_apply_scale((int32_t)product, p->factor, 1) + p->output_zero_point;
+            npuc_write_small(y + w * p->y.stride[3], p->y_bytes, (int32_t)npuc_clamp(scaled, p->low, p->high));
+        }
+    } while (npuc_next_row(&row, p->y.size));
     return NPUC_KERNEL_OK;
 }
 
 int32_t npuc_table(const void *parameters, uint8_t *sram, const uint8_t *flash)
 {
     const npuc_table_parameters *p = parameters;
-    const uint8_t *x = npuc_source(p->x.at, sram, flash);
     const uint8_t *table = npuc_source(p->table, sram, flash);
     const uint8_t flip = p->is_unsigned ? 0u : 0x80u;
-    place_t at = {0, 0, 0, 0};
-    if (!npuc_is_source(p->x.at) || !npuc_is_source(p->table) || !npuc_is_destination(p->y.at) || is_empty(&p->y)) {
+    npuc_row row = {0, 0, 0};
+    if (!npuc_is_pair(&p->x, &p->y) || !npuc_is_source(p->table)) {
         return NPUC_KERNEL_BAD_PARAMETERS;
     }
     do {
-        const uint8_t byte = x[npuc_place(&p->x, at.n, at.c, at.h, at.w)];
-        sram[p->y.at.offset + npuc_place(&p->y, at.n, at.c, at.h, at.w)] = table[byte ^ flip];
-    } while (advance(&at, p->y.size));
+        const uint8_t *x = npuc_source(p->x.at, sram, flash) + npuc_row_place(&p->x, row);
+        uint8_t *y = sram + p->y.at.offset + npuc_row_place(&p->y, row);
+        for (int32_t w = 0; w < p->y.size[3]; w++) {
+            y[w * p->y.stride[3]] = table[x[w * p->x.stride[3]] ^ flip];
+        }
+    } while (npuc_next_row(&row, p->y.size));
     return NPUC_KERNEL_OK;
 }

@@ -1,4 +1,5 @@
 /* Kernels that move elements without computing. */
+#include "npuc_region.h"
 #include "npuc_tensor.h"
 
 int32_t npuc_resize(const void *parameters, uint8_t *sram, const uint8_t *flash)
@@ -25,11 +26,19 @@ int32_t npuc_resize(const void *parameters, uint8_t *sram, const uint8_t *flash)
     return NPUC_KERNEL_OK;
 }
 
+int32_t npuc_is_region(const int32_t *size)
+{
+    int32_t axis;
+    for (axis = 0; axis < NPUC_COPY_AXES && size[axis] > 0; axis++) {
+    }
+    return axis == NPUC_COPY_AXES;
+}
+
 /* Steps to the next run: adds one to the indices of all axes but the last; returns 0 after the last run. */
-static int32_t advance(const npuc_copy_parameters *p, int32_t *index)
+static int32_t advance(const int32_t *size, int32_t *index)
 {
     for (int32_t axis = NPUC_COPY_AXES - 2; axis >= 0; axis--) {
-        if (++index[axis] < p->size[axis]) {
+        if (++index[axis] < size[axis]) {
             return 1;
         }
         index[axis] = 0;
@@ -37,35 +46,39 @@ static int32_t advance(const npuc_copy_parameters *p, int32_t *index)
     return 0;
 }
 
-static void copy_run(const npuc_copy_parameters *p, const uint8_t *source, uint8_t *destination)
+static void copy_run(int32_t n, const uint8_t *source, int32_t source_step, uint8_t *destination, int32_t step)
+{
+    for (int32_t i = 0; i < n; i++) {
+        destination[i * step] = source[i * source_step];
+    }
+}
+
+void npuc_copy_region(const int32_t *size, const uint8_t *source, const int32_t *source_stride, uint8_t *destination,
+                      const int32_t *destination_stride)
 {
     const int32_t last = NPUC_COPY_AXES - 1;
-    for (int32_t i = 0; i < p->size[last]; i++) {
-        destination[i * p->destination_stride[last]] = source[i * p->source_stride[last]];
+    int32_t index[NPUC_COPY_AXES];
+    for (int32_t axis = 0; axis < NPUC_COPY_AXES; axis++) {
+        index[axis] = 0;
     }
+    do {
+        int32_t from = 0;
+        int32_t to = 0;
+        for (int32_t axis = 0; axis < last; axis++) {
+            from += index[axis] * source_stride[axis];
+            to += index[axis] * destination_stride[axis];
+        }
+        copy_run(size[last], source + from, source_stride[last], destination + to, destination_stride[last]);
+    } while (advance(size, index));
 }
 
 int32_t npuc_copy(const void *parameters, uint8_t *sram, const uint8_t *flash)
 {
     const npuc_copy_parameters *p = parameters;
-    int32_t index[NPUC_COPY_AXES];
-    if (!npuc_is_source(p->source) || !npuc_is_destination(p->destination)) {
+    if (!npuc_is_source(p->source) || !npuc_is_destination(p->destination) || !npuc_is_region(p->size)) {
         return NPUC_KERNEL_BAD_PARAMETERS;
     }
-    for (int32_t axis = 0; axis < NPUC_COPY_AXES; axis++) {
-        index[axis] = 0;
-        if (p->size[axis] < 1) {
-            return NPUC_KERNEL_BAD_PARAMETERS;
-        }
-    }
-    do {
-        int32_t from = 0;
-        int32_t to = p->destination.offset;
-        for (int32_t axis = 0; axis < NPUC_COPY_AXES - 1; axis++) {
-            from += index[axis] * p->source_stride[axis];
-            to += index[axis] * p->destination_stride[axis];
-        }
-        copy_run(p, npuc_source(p->source, sram, flash) + from, sram + to);
-    } while (advance(p, index));
+    npuc_copy_region(p->size, npuc_source(p->source, sram, flash), p->source_stride, sram + p->destination.offset,
+                     p->destination_stride);
     return NPUC_KERNEL_OK;
 }

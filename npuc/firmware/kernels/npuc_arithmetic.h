@@ -37,8 +37,8 @@ static inline int32_t npuc_is_addition(const npuc_addition *constants)
            npuc_is_factor(constants->first) && npuc_is_factor(constants->second) && npuc_is_factor(constants->result);
 }
 
-/* Rescaled sum of two int8 values, sign = 1, or their difference, sign = -1. */
-static inline int8_t npuc_add_rescaled(int8_t first, int8_t second, int32_t sign, const npuc_addition *constants)
+/* Rescaled sum of two values, sign = 1, or their difference, sign = -1. */
+static inline int32_t npuc_add_rescaled(int32_t first, int32_t second, int32_t sign, const npuc_addition *constants)
 {
     const int64_t raise = (int64_t)1 << constants->left_shift;
     const int64_t a = (first - (int64_t)constants->first_zero_point) * raise;
@@ -46,7 +46,7 @@ static inline int8_t npuc_add_rescaled(int8_t first, int8_t second, int32_t sign
     const int64_t total = npuc_apply_scale((int32_t)a, constants->first, 1) +
                           sign * npuc_apply_scale((int32_t)b, constants->second, 1);
     const int64_t result = npuc_apply_scale((int32_t)total, constants->result, 1);
-    return (int8_t)npuc_clamp(result + constants->output_zero_point, constants->low, constants->high);
+    return (int32_t)npuc_clamp(result + constants->output_zero_point, constants->low, constants->high);
 }
 
 #endif

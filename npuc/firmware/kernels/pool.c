@@ -1,37 +1,14 @@
 /* Largest value and mean of windows, and the mean of whole planes. */
 #include "npuc_arithmetic.h"
-#include "npuc_tensor.h"
-
-typedef struct {
-    int32_t n;
-    int32_t c;
-    int32_t row;    /* input pixel of the first tap */
-    int32_t column;
-    npuc_taps rows; /* taps inside the input */
-    npuc_taps columns;
-} window_t;
-
-static window_t window_at(const npuc_window *window, const npuc_tensor *x, int32_t n, int32_t c, int32_t h, int32_t w)
-{
-    window_t v;
-    v.n = n;
-    v.c = c;
-    v.row = h * window->stride[0] - window->pad[0];
-    v.column = w * window->stride[1] - window->pad[1];
-    v.rows = npuc_taps_inside(v.row, window->kernel[0], window->dilation[0], x->size[2]);
-    v.columns = npuc_taps_inside(v.column, window->kernel[1], window->dilation[1], x->size[3]);
-    return v;
-}
+#include "npuc_window.h"
 
 /* Largest value of the window, -128 for padding. */
-static int8_t largest(const window_t *v, const npuc_window *window, const npuc_tensor *tensor, const uint8_t *x)
+static int8_t largest(const npuc_position *v, const npuc_window *window, const npuc_tensor *tensor, const uint8_t *x)
 {
     int8_t best = -128;
     for (int32_t i = v->rows.first; i < v->rows.end; i++) {
         for (int32_t j = v->columns.first; j < v->columns.end; j++) {
-            const int32_t h = v->row + i * window->dilation[0];
-            const int32_t w = v->column + j * window->dilation[1];
-            const int8_t value = npuc_int8(x[npuc_place(tensor, v->n, v->c, h, w)]);
+            const int8_t value = npuc_int8(x[npuc_tap_place(v, window, tensor, 0, 0, i, j)]);
             best = value > best ? value : best;
         }
     }
@@ -49,9 +26,10 @@ int32_t npuc_max_pool(const void *parameters, uint8_t *sram, const uint8_t *flas
     for (int32_t n = 0; n < p->y.size[0]; n++) {
         for (int32_t h = 0; h < p->y.size[2]; h++) {
             for (int32_t w = 0; w < p->y.size[3]; w++) {
+                const npuc_position v = npuc_position_at(&p->window, &p->x, h, w);
                 for (int32_t c = 0; c < p->y.size[1]; c++) {
-                    const window_t v = window_at(&p->window, &p->x, n, c, h, w);
-                    const int64_t value = npuc_clamp(largest(&v, &p->window, &p->x, x), p->low, p->high);
+                    const uint8_t *channel = x + npuc_place(&p->x, n, c, 0, 0);
+                    const int64_t value = npuc_clamp(largest(&v, &p->window, &p->x, channel), p->low, p->high);
                     y[npuc_place(&p->y, n, c, h, w)] = (uint8_t)value;
                 }
             }
@@ -60,14 +38,12 @@ int32_t npuc_max_pool(const void *parameters, uint8_t *sram, const uint8_t *flas
     return NPUC_KERNEL_OK;
 }
 
-static int32_t sum(const window_t *v, const npuc_window *window, const npuc_tensor *tensor, const uint8_t *x)
+static int32_t sum(const npuc_position *v, const npuc_window *window, const npuc_tensor *tensor, const uint8_t *x)
 {
     int32_t total = 0;
     for (int32_t i = v->rows.first; i < v->rows.end; i++) {
         for (int32_t j = v->columns.first; j < v->columns.end; j++) {
-            const int32_t h = v->row + i * window->dilation[0];
-            const int32_t w = v->column + j * window->dilation[1];
-            total += npuc_int8(x[npuc_place(tensor, v->n, v->c, h, w)]);
+            total += npuc_int8(x[npuc_tap_place(v, window, tensor, 0, 0, i, j)]);
         }
     }
     return total;
@@ -86,7 +62,7 @@ static int32_t divide_rounded(int32_t total, int32_t count, int32_t halves_up)
     return total > 0 ? (total + count / 2) / count : (total - count / 2) / count;
 }
 
-static int32_t average(const npuc_average_pool_parameters *p, const window_t *v, const uint8_t *x)
+static int32_t average(const npuc_average_pool_parameters *p, const npuc_position *v, const uint8_t *x)
 {
     const int32_t all = p->window.kernel[0] * p->window.kernel[1];
     const int32_t inside = (v->rows.end - v->rows.first) * (v->columns.end - v->columns.first);
@@ -108,9 +84,10 @@ int32_t npuc_average_pool(const void *parameters, uint8_t *sram, const uint8_t *
     for (int32_t n = 0; n < p->y.size[0]; n++) {
         for (int32_t h = 0; h < p->y.size[2]; h++) {
             for (int32_t w = 0; w < p->y.size[3]; w++) {
+                const npuc_position v = npuc_position_at(&p->window, &p->x, h, w);
                 for (int32_t c = 0; c < p->y.size[1]; c++) {
-                    const window_t v = window_at(&p->window, &p->x, n, c, h, w);
-                    const int64_t value = npuc_clamp(average(p, &v, x), p->low, p->high);
+                    const uint8_t *channel = x + npuc_place(&p->x, n, c, 0, 0);
+                    const int64_t value = npuc_clamp(average(p, &v, channel), p->low, p->high);
                     y[npuc_place(&p->y, n, c, h, w)] = (uint8_t)value;
                 }
             }
