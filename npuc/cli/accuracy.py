@@ -11,6 +11,7 @@ import typer
 from npuc.cli.calibrate import require_float
 from npuc.cli.check import reference_graph
 from npuc.cli.console import print_json, print_table
+from npuc.cli.executor import open_machine
 from npuc.cli.logits import integer_values, softmax_input
 from npuc.cli.option import Json, Model, Preprocess, Shapes, read_shapes
 from npuc.cli.run import host_outputs, run_all, stored_samples
@@ -56,10 +57,9 @@ def compare(graph: Graph, data: bytes, source: str, settings: Any, labels: Array
     """
     from calibration import agreement, cosine, sqnr_db, top1
     from npuc.graph.float_evaluate import FloatEvaluator
-    from simulator.machine import Machine
     from simulator.program import load
 
-    machine = Machine(load(data))
+    machine = open_machine(load(data))
     arrays = read_inputs([source], machine.inputs, None, settings)
     output, value = graph.outputs[0], softmax_input(graph)
     floats = FloatEvaluator(graph, [output, *([value] if value else [])])(arrays)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -13,12 +14,11 @@ from isa.container import Container
 from npuc.cli.check import Difference, Reference, compare_outputs, compare_value, reference_graph
 from npuc.cli.console import progress
 from npuc.cli.debug_map import DebugMap, layer_names
-from npuc.cli.executor import ExecutorName, KernelExecutor, kernel_backend
+from npuc.cli.executor import ExecutorName, KernelExecutor, kernel_backend, open_machine
 from npuc.cli.layer_trace import LayerTrace
 from npuc.errors import DoesNotFit, UnsupportedOp
 from npuc.firmware.toolchain import ToolchainError
 from simulator.errors import SimulatorFault
-from simulator.machine import Machine
 from simulator.program import load
 
 if TYPE_CHECKING:
@@ -29,12 +29,14 @@ REFERENCE = "reference"
 
 @dataclass(frozen=True)
 class Subject:
-    """The program that executors run: its bytes, its container, its names, and the SRAM of its machine."""
+    """The program that executors run: its bytes, its container, its names, and what its machine is made of."""
 
     data: bytes
     container: Container
     names: DebugMap
     sram_bytes: int | None
+    image: Path | None = None
+    """Whose kernels run the Arm calls."""
 
 
 class Tester(Protocol):
@@ -52,7 +54,8 @@ class SimulatorTester:
 
     def __init__(self, subject: Subject) -> None:
         program = load(subject.data)
-        self.machine = Machine(program, subject.sram_bytes, layers=layer_names(subject.names))
+        layers = layer_names(subject.names, len(program.code))
+        self.machine = open_machine(program, subject.sram_bytes, subject.image, layers=layers)
         self.cpu_s = 0.0
         self._trace = LayerTrace(self.machine, subject.names, reference_graph(subject.container))
         self.n_layers = self._trace.n_layers

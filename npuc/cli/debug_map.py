@@ -38,14 +38,22 @@ def read_map(program: Path, given: Path | None) -> DebugMap:
     return document
 
 
-def layer_names(document: DebugMap) -> dict[int, str]:
-    """Layer of each instruction."""
-    return {row["index"]: row["layer"] for row in document["instructions"]}
+def row_entries(document: DebugMap, n_instructions: int | None) -> dict[int, Mapping[str, Any]]:
+    """What the map says of each row of a program: its instructions, then its Arm calls; without their number, none."""
+    entries = {row["index"]: row for row in document["instructions"]}
+    if n_instructions is None:
+        return entries
+    return entries | {n_instructions + row["index"]: row for row in document.get("calls", [])}
 
 
-def layer_descriptions(document: DebugMap) -> dict[int, str]:
-    """Layer of each instruction with the source nodes that it comes from, for messages."""
-    return {row["index"]: _description(row) for row in document["instructions"]}
+def layer_names(document: DebugMap, n_instructions: int | None = None) -> dict[int, str]:
+    """Layer of each row; without the number of instructions, of those alone."""
+    return {index: row["layer"] for index, row in row_entries(document, n_instructions).items()}
+
+
+def layer_descriptions(document: DebugMap, n_instructions: int) -> dict[int, str]:
+    """Layer of each row with the source nodes that it comes from, for messages."""
+    return {index: _description(row) for index, row in row_entries(document, n_instructions).items()}
 
 
 def layer_order(document: DebugMap) -> dict[str, int]:
@@ -59,9 +67,11 @@ def _description(row: Mapping[str, Any]) -> str:
 
 
 def _has_rows(document: DebugMap) -> bool:
-    rows, layers = document.get("instructions"), document.get("layers", [])
-    are_lists = isinstance(rows, list) and isinstance(layers, list)
-    return are_lists and all(map(_is_row, rows or ())) and all(map(_is_layer, layers))
+    tables = [document.get("instructions"), document.get("calls", []), document.get("layers", [])]
+    if not all(isinstance(table, list) for table in tables):
+        return False
+    rows, calls, layers = tables
+    return all(map(_is_row, [*rows, *calls])) and all(map(_is_layer, layers))
 
 
 def _is_layer(row: object) -> bool:

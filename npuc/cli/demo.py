@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuc.cli.check import reference_graph
+from npuc.cli.executor import open_machine
 from npuc.cli.failure import CANNOT
 from npuc.cli.option import TargetName, read_target
 from npuc.cli.profile import measure, print_report
@@ -47,13 +48,12 @@ def judge(graph: Graph, compiled: Compiled) -> Results:
     """Run the held-out images, print accuracy and the verdict."""
     from calibration import load_inputs, load_labels, top1
     from npuc.graph.float_evaluate import FloatEvaluator
-    from simulator.machine import Machine
     from simulator.program import load
 
     source, output = str(FOLDER / "digits.npz"), graph.outputs[0]
     labels = load_labels(source)
     images = load_inputs(f"{source}:x", {name: graph.type_of(name).shape for name in graph.inputs})
-    machine = Machine(load(compiled.program))
+    machine = open_machine(load(compiled.program))
     results = run_all(machine, images, reference_graph(machine.program.container))
     probabilities = host_outputs(machine, results)[output]
     print(f"handwritten digits, {len(labels)} held-out images, on {compiled.report['target']}")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import typer
 
 from npuc.cli.check import reference_graph
 
@@ -12,6 +15,20 @@ if TYPE_CHECKING:
     from isa.container import Container, IoEntry
     from npuc.firmware.graph_runner import Backend
     from npuc.graph.types import Array
+    from simulator.arm_calls import Kernels
+    from simulator.machine import Machine
+    from simulator.program import Program as Loaded
+
+KernelImage = Annotated[
+    Path | None,
+    typer.Option(
+        "--kernels",
+        metavar="F.elf",
+        help="Image whose kernels run the Arm calls; default: C kernels, built on first use.",
+    ),
+]
+AARCH64_MACHINE = 183
+"""e_machine of ELF files for aarch64."""
 
 
 class ExecutorName(StrEnum):
@@ -86,3 +103,38 @@ def kernel_backend(name: ExecutorName) -> Backend:
     from simulator.arm_kernels import ArmKernels
 
     return ArmKernels(build_kernels(CORES[name]), CORES[name])
+
+
+def open_machine(program: Loaded, sram_bytes: int | None = None, image: Path | None = None, **options: Any) -> Machine:
+    """The simulator's machine, with kernels when the program has Arm calls; `options` are those of `Machine`."""
+    from simulator.machine import Machine
+
+    kernels = call_kernels(image) if program.calls else None
+    return Machine(program, sram_bytes, kernels=kernels, **options)
+
+
+def call_kernels(image: Path | None) -> Kernels:
+    """What runs Arm calls: the image, else the kernels on this machine, else on an emulated Cortex-M33.
+
+    ToolchainError when there is neither an image nor a compiler.
+    """
+    from npuc.firmware.toolchain import STAGE, ToolchainError
+    from simulator.arm_kernels import ArmKernels
+
+    if image is not None:
+        return ArmKernels(image, image_core(image))
+    reasons = []
+    for name in (ExecutorName.HOST, ExecutorName.M33):
+        try:
+            return kernel_backend(name)
+        except ToolchainError as error:
+            reasons.append(error.message)
+    message = f"the program has arm calls, and nothing can run their kernels: {'; '.join(reasons)}"
+    raise ToolchainError(message, stage=STAGE, hint="install a C compiler, or give an image with --kernels F.elf")
+
+
+def image_core(image: Path) -> str:
+    """The core that an ELF file is for, by its machine; what is no ELF file is found out by whoever loads it."""
+    with image.open("rb") as file:
+        machine = int.from_bytes(file.read(20)[18:], "little")
+    return CORES[ExecutorName.AARCH64 if machine == AARCH64_MACHINE else ExecutorName.M33]

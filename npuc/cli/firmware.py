@@ -79,13 +79,17 @@ def export(
 
 
 def read_model(path: Path, name: str, debug_map: Path | None) -> Model:
-    """The model of a program file, bound once to memory of its size: every access fits."""
+    """The model of a program file, bound once to memory of its size: every access and every range of a call fits."""
+    import numpy as np
+
     from npuc.firmware.bundle import make_model
     from simulator.machine import Machine
     from simulator.program import load
 
-    model = make_model(path.read_bytes(), name, layer_names(read_map(path, debug_map)))
-    Machine(load(model.data), model.arena_bytes)
+    data, names = path.read_bytes(), read_map(path, debug_map)
+    program = load(data)
+    model = make_model(data, name, layer_names(names, len(program.code)))
+    Machine(program, sram=np.zeros(model.arena_bytes, np.uint8))
     return model
 
 

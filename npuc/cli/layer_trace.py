@@ -1,14 +1,16 @@
-"""The simulator, watched: what each instruction writes is compared with its layer's value in the reference graph."""
+"""The simulator, watched: what each row writes is compared with its layer's value in the reference graph."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
+from isa.descriptors import Memory
 from npuc.cli.check import Difference, Reference, compare_value
 from npuc.cli.debug_map import DebugMap, layer_names
-from simulator.errors import instruction_site
 from simulator.execute import BINDERS, Binding, Step, Workspace
 from simulator.machine import Machine
 from simulator.operand import Access, Region, operand
@@ -18,8 +20,19 @@ if TYPE_CHECKING:
     from npuc.graph.types import Array
 
 
+class Probe(Protocol):
+    """What a row has written, bound to memory."""
+
+    @property
+    def layer(self) -> str:
+        """The layer that the row computes."""
+
+    def check(self, sample: int, values: Mapping[str, Array]) -> Difference | None:
+        """Compare what is in memory with the values of the reference."""
+
+
 @dataclass(frozen=True)
-class Probe:
+class RegionProbe:
     """The part of a layer's value [n,c,h,w] that one instruction writes, bound to memory."""
 
     layer: str
@@ -40,22 +53,43 @@ class Probe:
         return Difference(found.sample, found.output, index, found.got, found.expected, found.layer)
 
 
+@dataclass(frozen=True)
+class TensorProbe:
+    """A whole value, once the last call of its layer has run."""
+
+    layer: str
+    value: str
+    tensor: Array
+
+    def check(self, sample: int, values: Mapping[str, Array]) -> Difference | None:
+        """Compare what is in memory with the value."""
+        return compare_value(sample, self.layer, self.value, self.tensor, values[self.value])
+
+
 class LayerTrace:
-    """Second bindings of a machine's instructions, each with the probe of what it writes.
+    """Second bindings of a machine's rows, each with the probe of what it writes.
 
     Layers that a pass made behind the reference graph have no value in it, and no probe.
     """
 
     def __init__(self, machine: Machine, names: DebugMap, graph: Graph) -> None:
-        layers, outputs, workspace = layer_names(names), stored_outputs(names, graph), Workspace()
-        self.machine = machine
+        layers, outputs = layer_names(names, len(machine.program.code)), stored_outputs(names, graph)
+        last = {layer: row for row, layer in layers.items() if machine.program.call(row) is not None}
+        self.machine, self._workspace = machine, Workspace()
         self._steps: list[tuple[Step, Probe | None]] = []
-        for index in range(len(machine.program.code)):
-            binder = BINDERS.get(machine.program.spec(index).mnemonic)
-            if binder is not None:
-                binding, layer = bind(machine, workspace, index), layers.get(index, "")
-                step = binder(binding)
-                self._steps.append((step, probe(binding, layer, outputs[layer], graph) if layer in outputs else None))
+        for row, step in machine.steps.items():
+            layer = layers.get(row, "")
+            value = outputs.get(layer)
+            if machine.program.call(row) is None:
+                self._steps.append(self._instruction(row, layer, value, graph))
+            else:
+                whole = tensor_probe(machine, names, layer, value) if value and last.get(layer) == row else None
+                self._steps.append((step, whole))
+
+    def _instruction(self, row: int, layer: str, value: str | None, graph: Graph) -> tuple[Step, Probe | None]:
+        binding = bind(self.machine, self._workspace, row)
+        step = BINDERS[self.machine.program.spec(row).mnemonic](binding)
+        return step, probe(binding, layer, value, graph) if value else None
 
     @property
     def n_layers(self) -> int:
@@ -63,7 +97,7 @@ class LayerTrace:
         return len({probe.layer for _, probe in self._steps if probe is not None})
 
     def first_difference(self, sample: int, inputs: Mapping[str, Array], reference: Reference) -> Difference | None:
-        """Run one inference on what the memories hold, up to the first instruction that writes something else."""
+        """Run one inference on what the memories hold, up to the first row that writes something else."""
         self.machine.write_inputs(inputs)
         for step, watched in self._steps:
             step()
@@ -82,10 +116,25 @@ def stored_outputs(names: DebugMap, graph: Graph) -> dict[str, str]:
 def bind(machine: Machine, workspace: Workspace, index: int) -> Binding:
     """What a binder gets to bind the instruction once more."""
     program = machine.program
-    site = instruction_site(index, program.spec(index).mnemonic)
     lanes = program.target.architecture.cout_lanes
     values, descriptor = program.values(index), program.descriptor(index)
-    return Binding(machine.memories, workspace, site, values, descriptor, lanes, strict=False)
+    return Binding(machine.memories, workspace, program.site(index), values, descriptor, lanes, strict=False)
+
+
+def tensor_probe(machine: Machine, names: DebugMap, layer: str, value: str) -> Probe | None:
+    """The value of a layer on the Arm core as it lies in sram.
+
+    None for a line buffer, for blocks of channels, and where the map does not describe bytes of sram.
+    """
+    row: Mapping[str, Any] = next(row for row in names["tensors"] if row["name"] == value)
+    sram = machine.memories.arrays[Memory.SRAM]
+    if row.get("block") or row.get("ring_rows"):
+        return None
+    try:
+        kind = np.dtype(row["dtype"]).newbyteorder("<")
+        return TensorProbe(layer, value, np.ndarray(row["shape"], kind, sram.data, row["address"], row["strides"]))
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def probe(binding: Binding, layer: str, value: str, graph: Graph) -> Probe | None:
@@ -98,4 +147,4 @@ def probe(binding: Binding, layer: str, value: str, graph: Graph) -> Probe | Non
     is_inside = box.n < n and box.y + box.height <= height and box.x + box.width <= width
     if len(shape) not in (2, 4) or tensor.channels != c or not is_inside:
         return None
-    return Probe(layer, value, box, Access(binding.memories, binding.site, tensor, box))
+    return RegionProbe(layer, value, box, Access(binding.memories, binding.site, tensor, box))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from npuc.cli.console import print_json, print_table
-from npuc.cli.debug_map import DebugMap, MapOption, layer_order, read_map
+from npuc.cli.debug_map import DebugMap, MapOption, layer_order, read_map, row_entries
 from npuc.cli.option import Json, Program
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def measure(data: bytes, names: DebugMap) -> dict[str, Any]:
     from simulator.trace import timing
 
     loaded = load(data)
-    found = report.profile(timing(loaded), origins(names))
+    found = report.profile(timing(loaded), origins(names, len(loaded.code)))
     metadata, order = loaded.container.metadata, layer_order(names)
     layers = sorted(found.layers, key=lambda layer: order.get(layer.name, len(order)))
     bound = metadata.get("bound_cycles")
@@ -49,7 +49,7 @@ def measure(data: bytes, names: DebugMap) -> dict[str, Any]:
         "schema": "npuc.profile/1",
         "target": loaded.target.name,
         "cycles": found.cycles,
-        "arm_cycles": 0,
+        "arm_cycles": found.arm_cycles,
         "bound_cycles": bound,
         "ratio": found.cycles / bound if isinstance(bound, int) and bound > 0 else None,
         "macs": found.macs,
@@ -60,11 +60,12 @@ def measure(data: bytes, names: DebugMap) -> dict[str, Any]:
     }
 
 
-def origins(names: DebugMap) -> dict[int, Origin]:
-    """Layer and source nodes of each instruction."""
+def origins(names: DebugMap, n_instructions: int) -> dict[int, Origin]:
+    """Layer and source nodes of each row."""
     from simulator.report import Origin
 
-    return {row["index"]: Origin(row["layer"], tuple(row["sources"])) for row in names["instructions"]}
+    entries = row_entries(names, n_instructions)
+    return {index: Origin(row["layer"], tuple(row["sources"])) for index, row in entries.items()}
 
 
 def print_csv(result: Mapping[str, Any]) -> None:
@@ -92,7 +93,8 @@ def print_report(result: Mapping[str, Any]) -> None:
     )  # fmt: skip
     print()
     ratio = f", {result['ratio']:.2f} x the bound of {result['bound_cycles']:,}" if result["ratio"] else ""
-    print(f"{result['cycles']:,} cycles on {result['target']}{ratio}")
+    arm = f", kernels on the Arm core in {result['arm_cycles']:,} of them" if result["arm_cycles"] else ""
+    print(f"{result['cycles']:,} cycles on {result['target']}{ratio}{arm}")
     print(f"{result['macs']:,} MACs, {100 * result['utilization']:.1f} % of the array")
     print(f"{result['offchip_bytes']:,} bytes off chip, SRAM peak {result['sram_peak_bytes'] or 0:,} bytes")
     totals: dict[str, int] = {}

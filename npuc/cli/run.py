@@ -13,7 +13,7 @@ import typer
 from npuc.cli.check import Difference, Reference, first_difference, reference_graph
 from npuc.cli.console import print_json, progress
 from npuc.cli.debug_map import layer_descriptions, read_map
-from npuc.cli.executor import Executor, ExecutorName, KernelExecutor, kernel_backend
+from npuc.cli.executor import Executor, ExecutorName, KernelExecutor, KernelImage, kernel_backend, open_machine
 from npuc.cli.failure import CANNOT
 from npuc.cli.option import Json, Preprocess, Program, Sram, read_bytes
 from npuc.cli.samples import ImageLayout, archive_bytes, read_inputs
@@ -87,6 +87,7 @@ def run(
     independent: Independent = False,
     sram: Sram = None,
     strict: Strict = False,
+    kernels: KernelImage = None,
     as_json: Json = False,
 ) -> None:
     """Run a program on the simulator; with --check, compare every sample with the integer reference."""
@@ -96,7 +97,7 @@ def run(
     from simulator.trace import timeline
 
     loaded = load(program.read_bytes())
-    machine = open_executor(program, loaded, on, read_bytes(sram), strict=strict)
+    machine = open_executor(program, loaded, on, read_bytes(sram), kernels, strict=strict)
     graph = reference_graph(loaded.container) if check else None
     settings = read_preprocessing(preprocess) if preprocess else None
     arrays = read_inputs(inputs, machine.inputs, input_layout, settings)
@@ -116,14 +117,15 @@ def run(
         raise typer.Exit(CANNOT)
 
 
-def open_executor(program: Path, loaded: Loaded, on: Place, sram_bytes: int | None, *, strict: bool) -> Executor:
+def open_executor(
+    program: Path, loaded: Loaded, on: Place, sram_bytes: int | None, image: Path | None, *, strict: bool
+) -> Executor:
     """What runs the program; UsageError for options that only the simulator has."""
-    from simulator.machine import Machine
-
     if on is Place.SIMULATOR:
-        return Machine(loaded, sram_bytes, strict=strict, layers=layer_descriptions(read_map(program, None)))
-    if strict or sram_bytes is not None:
-        raise UsageError(f"--sram and --strict do not apply to --on {on.value}", hint="leave them out")
+        layers = layer_descriptions(read_map(program, None), len(loaded.code))
+        return open_machine(loaded, sram_bytes, image, strict=strict, layers=layers)
+    if strict or sram_bytes is not None or image is not None:
+        raise UsageError(f"--sram, --strict and --kernels do not apply to --on {on.value}", hint="leave them out")
     return KernelExecutor(loaded.container, kernel_backend(KERNELS_OF[on]))
 
 

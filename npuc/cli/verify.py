@@ -12,7 +12,7 @@ import typer
 
 from npuc.cli.console import note, print_json
 from npuc.cli.debug_map import DebugMap, MapOption, read_map
-from npuc.cli.executor import ExecutorName
+from npuc.cli.executor import ExecutorName, KernelImage
 from npuc.cli.failure import CANNOT
 from npuc.cli.option import Json, Preprocess, Program, Sram, read_bytes
 from npuc.cli.proof import finding_document, proof_text
@@ -45,6 +45,7 @@ def verify(
     preprocess: Preprocess = None,
     debug_map: MapOption = None,
     sram: Sram = None,
+    kernels: KernelImage = None,
     as_json: Json = False,
 ) -> None:
     """Prove a program safe for every timing, then run it everywhere and compare each layer with the reference."""
@@ -56,7 +57,7 @@ def verify(
     container = read_container(data)
     if container.reference:
         feeds = read_samples(container, inputs, samples, input_layout, preprocess)
-        result |= compare_executors(Subject(data, container, names, sram_bytes), feeds, executor)
+        result |= compare_executors(Subject(data, container, names, sram_bytes, kernels), feeds, executor)
     else:
         note("the program has no reference graph: nothing was run; compile it without --strip")
     result["ok"] &= all(row["ok"] for row in result["executors"].values())
