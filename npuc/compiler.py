@@ -11,6 +11,7 @@ from calibration import QuantTable
 from isa.target import Target
 from isa.target_file import target_to_dict
 from npuc.emit.arm import emit_calls
+from npuc.emit.certificate import certify_cycles
 from npuc.emit.judge import plan_cycles, stream_timeline, stream_work
 from npuc.emit.program import debug_map, write_program
 from npuc.emit.report import compile_report, program_metadata
@@ -88,7 +89,8 @@ def compile_model(graph: Graph, table: QuantTable | None, options: Options) -> C
     stream = emit_stream(scheduled.plan, target)
     calls = emit_calls(scheduled.plan, stream)
     timeline, work = stream_timeline(stream, target), stream_work(stream, target)
-    metadata = program_metadata(placed, scheduled, timeline, target)
+    certificate = certify_cycles(kernels, target)
+    metadata = program_metadata(placed, scheduled, timeline, target, certificate)
     program = write_program(
         placed,
         scheduled.plan,
@@ -100,7 +102,7 @@ def compile_model(graph: Graph, table: QuantTable | None, options: Options) -> C
     )
     return Compiled(
         program, debug_map(placed, scheduled.plan, stream, calls),
-        compile_report(parted, scheduled, stream, timeline, work, target, len(program)),
+        compile_report(parted, scheduled, stream, timeline, work, target, len(program), certificate),
         _lock(text, reference, options), text,
     )  # fmt: skip
 

@@ -217,7 +217,8 @@ def print_summary(result: Mapping[str, Any]) -> None:
     proof = sram["status"] if not sram["gap_bytes"] else f"{sram['status']}, {sram['gap_bytes']} above the bound"
     ratio = f", {cycles['predicted'] / cycles['bound']:.2f} x bound" if cycles["bound"] else ""
     print(f"{result['program']} for {result['target']}, sha256 {result['sha256'][:16]}")
-    print(f"  cycles  {cycles['predicted']:,}{ratio}")
+    least, by = cycles["lower_bound"], cycles["lower_bound_by"]
+    print(f"  cycles  {cycles['predicted']:,}{ratio}; no schedule takes less than {least:,} ({by})")
     print(f"  SRAM    {sram['peak_bytes']:,} bytes ({proof})")
     print(f"  flash   {flash['program_bytes']:,} bytes, of which weights {flash['weights_bytes']:,}")
     print(f"  layout  {result['transdata_count']} conversions")

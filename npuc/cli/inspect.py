@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 ShowGraph = Annotated[bool, typer.Option("--graph", help="Print the reference graph instead.")]
 
-SUMMARY = ("tool", "model", "sram_peak_bytes", "sram_bound_bytes", "sram_status", "cycles", "bound_cycles", "macs",
-           "transdata_count")  # fmt: skip
+SUMMARY = ("tool", "model", "sram_peak_bytes", "sram_bound_bytes", "sram_status", "cycles", "bound_cycles",
+           "lower_bound_cycles", "macs", "transdata_count")  # fmt: skip
 """What the compiler records in the metadata of a program."""
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from isa.target import Target
 from isa.timing import Timeline, Work
+from npuc.emit.certificate import Certificate
+from npuc.emit.entropy import entropy_bytes
 from npuc.emit.stream import Stream
 from npuc.graph.graph import Graph
 from npuc.graph.types import Array
@@ -30,15 +30,6 @@ def stored_weight_bytes(kernels: Iterable[Kernel]) -> int:
     """Bytes that the weights take in flash, their code tables included."""
     own = [kernel.parameters for kernel in kernels if not kernel.shares]
     return sum(len(parameters.weights) + len(parameters.code_table) for parameters in own)
-
-
-def entropy_bytes(arrays: Iterable[Array]) -> int:
-    """Zero-order entropy of the arrays' bytes, each coded with its own frequencies."""
-    bits = 0.0
-    for array in arrays:
-        counts = np.unique(array, return_counts=True)[1]
-        bits -= float((counts * np.log2(counts / array.size)).sum())
-    return round(bits / 8)
 
 
 def peak_macs(target: Target) -> int:
@@ -63,6 +54,7 @@ def compile_report(
     work: Work,
     target: Target,
     n_program_bytes: int,
+    certificate: Certificate,
 ) -> dict[str, Any]:
     """The keys of `compile --json`, without what the command line adds."""
     graph, kernels = parted.graph, scheduled.plan.kernels.values()
@@ -77,7 +69,8 @@ def compile_report(
             "gap_bytes": scheduled.peak_bytes - scheduled.bound_bytes,
         },
         "cycles": {"predicted": timeline.total_cycles, "arm": arm_cycles(kernels),
-                   "bound": bound_cycles(graph, macs, target)},
+                   "bound": bound_cycles(graph, macs, target), "lower_bound": certificate.cycles,
+                   "lower_bound_by": certificate.resource},
         "flash": {
             "program_bytes": n_program_bytes, "weights_bytes": stored_weight_bytes(kernels),
             "weights_raw_bytes": raw, "offchip_bytes": offchip, "offchip_stream_bytes": read,
@@ -109,7 +102,9 @@ def arm_rows(parted: Partition, kernels: Iterable[Kernel]) -> list[dict[str, Any
     return rows
 
 
-def program_metadata(graph: Graph, scheduled: Scheduled, timeline: Timeline, target: Target) -> dict[str, Any]:
+def program_metadata(
+    graph: Graph, scheduled: Scheduled, timeline: Timeline, target: Target, certificate: Certificate
+) -> dict[str, Any]:
     """What the container records beside the target's tables."""
     macs = sum(kernel.macs for kernel in scheduled.plan.kernels.values())
     return {
@@ -121,6 +116,7 @@ def program_metadata(graph: Graph, scheduled: Scheduled, timeline: Timeline, tar
         "cycles": timeline.total_cycles,
         "arm_cycles": arm_cycles(scheduled.plan.kernels.values()),
         "bound_cycles": bound_cycles(graph, macs, target),
+        "lower_bound_cycles": certificate.cycles,
         "macs": macs,
         "transdata_count": sum(isinstance(node.op, TransData) for node in graph.nodes),
     }

@@ -28,6 +28,7 @@ def check(graph: Graph, target_name: str, sram_bytes: int | None, seed: int) -> 
     got = Machine(load(compiled.program), sram_bytes, strict=True).run(inputs)
     for name in graph.outputs:
         assert np.array_equal(got[name], expected[name]), name
+    assert compiled.report["cycles"]["lower_bound"] <= compiled.report["cycles"]["predicted"]
     return int(compiled.report["sram"]["peak_bytes"])
 
 
