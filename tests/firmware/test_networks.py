@@ -12,9 +12,11 @@ from npuc.importer.tflite import import_tflite
 from tests.shared_data import shared_file
 
 WITH_GOLDENS = ("mlperf_resnet8", "mlperf_resnet8_large", "mlperf_vww", "mlperf_kws", "mlperf_sww", "mlperf_ad",
-                "micro_speech", "person_detect", "xtensa_mbv2_100_224", "armzoo_cnn_s", "mlonmcu_kws_m")  # fmt: skip
+                "micro_speech", "person_detect", "xtensa_mbv2_100_224", "armzoo_cnn_s", "mlonmcu_kws_m",
+                "mnist_lstm", "keras_lstm_mnist", "dtln")  # fmt: skip
 NETWORKS = (*WITH_GOLDENS, "armzoo_rnnoise", "emza_ssd_slim", "mbv1_025_128_u8", "mbv2_100_224_u8", "mcunet_det",
-            "mcunet_vww", "mcunetv2_large", "mww_okay_nabu", "mww_vad", "tf2_mbv2_100_224_ptq")  # fmt: skip
+            "mcunet_vww", "mcunetv2_large", "mww_okay_nabu", "mww_vad", "tf2_mbv2_100_224_ptq",
+            "movenet_lightning", "lenet300")  # fmt: skip
 
 
 def load(name: str) -> Graph:

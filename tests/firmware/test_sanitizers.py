@@ -13,13 +13,15 @@ import pytest
 from npuc.firmware.toolchain import KERNELS, WARNINGS, build_kernels, kernel_sources
 from tests.shared_data import ROOT, leave_out
 
-N_CASES = 60
+N_CASES = 120
+"""Of integer operators, and of float ones."""
 
 PROGRAM = f"""
 import sys
 from pathlib import Path
 from hypothesis import given, settings
 from npuc.firmware.host import HostKernels
+from tests.firmware.float_operators import check_float, float_cases, run_case
 from tests.firmware.operators import cases, check
 
 backend = HostKernels(Path(sys.argv[1]))
@@ -29,7 +31,13 @@ backend = HostKernels(Path(sys.argv[1]))
 def run(case):
     check(case, backend)
 
+@settings(max_examples={N_CASES}, derandomize=True, deadline=None, database=None)
+@given(float_cases())
+def run_float(case):
+    check_float(case, run_case(case, backend))
+
 run()
+run_float()
 print("clean")
 """
 

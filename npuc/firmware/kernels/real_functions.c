@@ -200,17 +200,17 @@ float npuc_gelu(float x)
         return 0.5f * x * (1.0f + erf_small(x * SQRT_HALF));
     }
     if (z > 11.0f) {
-        return x < 0.0f ? -0.0f : x;
+        return x < 0.0f ? x * 0.0f : x; /* -infinity gives no number */
     }
     const float beyond = gauss(x, 0.5f) * erfc_scaled(z);
     return 0.5f * x * (x < 0.0f ? beyond : 2.0f - beyond);
 }
 
-/* x / 2 * (1 + tanh(v / 2)) = x / (1 + exp(-v)) with v = 2 sqrt(2 / pi) (x + 0.044715 x^3). */
+/* x / 2 * (1 + tanh(v / 2)) = x / (1 + exp(-v)), v = 2 sqrt(2 / pi) (x + 0.044715 x^3). */
 float npuc_gelu_tanh(float x)
 {
     if (!(npuc_magnitude(x) < 16.0f)) {
-        return x < 0.0f ? -0.0f : x;
+        return x < 0.0f ? x * 0.0f : x; /* -infinity gives no number */
     }
     const pair_t square = exact_product(x, x);
     const pair_t factor = exact_product(square.high, CUBE_FACTOR);
@@ -219,7 +219,9 @@ float npuc_gelu_tanh(float x)
     const pair_t slope = exact_product(TWICE_ROOT_2_OVER_PI, sum.high);
     const float slope_rest = slope.low + TWICE_ROOT_2_OVER_PI * rest - sum.high * 4.53406803e-8f;
     const pair_t v = exact_product(x, slope.high);
-    return x / (1.0f + exp_pair(-v.high, -(v.low + x * slope_rest)));
+    const float rest_of_v = v.low + x * slope_rest;
+    const float small = x < 0.0f ? exp_pair(v.high, rest_of_v) : exp_pair(-v.high, -rest_of_v);
+    return (x < 0.0f ? x * small : x) / (1.0f + small);
 }
 
 /* The logarithm of a positive finite x to twice the digits. */

@@ -13,12 +13,14 @@
 
 #include <stdint.h>
 
+#include "npuc_kernels.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* Layout of the structures that generated files fill in: a model and a driver of different releases do not mix. */
-#define NPUC_ABI 0x4e500001u
+#define NPUC_ABI 0x4e500002u
 #define NPUC_ARENA_ALIGNMENT 64u
 #define NPUC_FOREVER 0xffffffffu
 
@@ -36,10 +38,13 @@ extern "C" {
     X(FINGERPRINT, "the program was compiled for another NPU") \
     X(TRUNCATED, "the program is not complete") \
     X(CHECKSUM, "the program is damaged") \
-    X(UNSUPPORTED, "the program needs the Arm core or dram") \
+    X(UNSUPPORTED, "the program needs dram") \
+    X(KERNEL_MISSING, "the firmware lacks a kernel that the program calls") \
+    X(KERNEL_VERSION, "the firmware has another version of a kernel that the program calls") \
     X(ARENA_TOO_SMALL, "the arena is too small") \
     X(TIMEOUT, "the program has not ended in time") \
-    X(DEVICE_FAULT, "the NPU stopped with a fault")
+    X(DEVICE_FAULT, "the NPU stopped with a fault") \
+    X(KERNEL_FAILED, "a kernel refused its parameters")
 
 #define NPUC_STATUS_NAME(name, text) NPUC_ERROR_##name,
 typedef enum npuc_status { NPUC_OK, NPUC_STATUSES(NPUC_STATUS_NAME) NPUC_STATUS_COUNT } npuc_status;
@@ -47,19 +52,23 @@ typedef enum npuc_status { NPUC_OK, NPUC_STATUSES(NPUC_STATUS_NAME) NPUC_STATUS_
 
 typedef enum npuc_completion { NPUC_POLL, NPUC_INTERRUPT } npuc_completion;
 
-/* A generated model: what npuc firmware writes as <m>_program. */
+/* A generated model: what npuc firmware writes as <m>_program; `kernels` are those that it calls on the Arm core. */
 typedef struct npuc_program {
     uint32_t abi;
     uint32_t n_bytes;
     uint32_t arena_bytes;
     const uint32_t *words;
+    const npuc_kernel_entry *kernels;
+    uint32_t n_kernels;
 } npuc_program;
 
-/* A layer has ended when `count` instructions of `queue` have retired; a generated model lists them as <m>_layers. */
+/* A layer has ended when `count` instructions of `queue` have retired, which `n_calls` Arm calls come before; a
+ * generated model lists them as <m>_layers. */
 typedef struct npuc_layer {
     const char *name;
     uint16_t queue;
     uint16_t count;
+    uint32_t n_calls;
 } npuc_layer;
 
 struct npuc_context;
@@ -71,7 +80,16 @@ typedef struct npuc_device {
     volatile uint32_t *registers;
     struct npuc_context *volatile running;
     npuc_completion completion;
+    volatile uint32_t is_held;
 } npuc_device;
+
+/* The Arm calls that are left of a run: its next one, the first of its ranges, the parameter records of all. */
+typedef struct npuc_calls {
+    const uint8_t *record;
+    const uint8_t *range;
+    const uint8_t *parameters;
+    uint32_t n_left;
+} npuc_calls;
 
 typedef struct npuc_context {
     npuc_device *device;
@@ -84,8 +102,14 @@ typedef struct npuc_context {
     const npuc_layer *layers;
     uint32_t n_layers;
     uint32_t next_layer;
+    npuc_calls calls;
+    uint32_t n_calls_ended;
     uint32_t cycles;
     uint32_t fault;
+    volatile uint8_t awaited;   /* what the WAIT registers wait for */
+    volatile uint8_t can_call;  /* the next call may run, or runs */
+    volatile uint8_t has_ended; /* the NPU has, calls may be left */
+    uint8_t has_calls;
     volatile npuc_status status;
 } npuc_context;
 
@@ -103,11 +127,12 @@ npuc_status npuc_reset(npuc_context *context);
 npuc_status npuc_run(npuc_context *context);
 
 /* Starts an inference; `callback` (or null) is called at its end, from the interrupt or from npuc_wait. Every start is
- * followed by an npuc_wait or npuc_reset of the same thread, which gives the NPU back. */
+ * followed by an npuc_wait or npuc_reset of the same thread, which gives the NPU back. A program with Arm calls goes on
+ * only while a thread is in npuc_wait, which runs them and calls the callback. */
 npuc_status npuc_run_async(npuc_context *context, npuc_callback callback, void *user);
 
-/* Waits for the end of the inference; NPUC_ERROR_TIMEOUT, and the inference goes on, when it has taken `timeout` cycles of the
- * NPU before; that is looked at whenever npuc_hook_wait returns. */
+/* Waits for the end of the inference, and runs its Arm calls; NPUC_ERROR_TIMEOUT, and the inference goes on, when it has
+ * taken `timeout` cycles of the NPU before; that is looked at whenever npuc_hook_wait returns and after each call. */
 npuc_status npuc_wait(npuc_context *context, uint32_t timeout);
 
 /* To be called from the NPU's interrupt vector. */
@@ -121,8 +146,11 @@ npuc_status npuc_set_layer_hook(npuc_context *context, const npuc_layer *layers,
 uint32_t npuc_cycles(const npuc_context *context);
 uint32_t npuc_fault(const npuc_context *context);
 
-/* True while the NPU runs a program. */
+/* True while a program runs. */
 int npuc_is_busy(const npuc_device *device);
+
+/* True while a program runs and npuc_wait has nothing to do for it: what npuc_hook_wait asks before it sleeps. */
+int npuc_is_waiting(const npuc_device *device);
 
 const char *npuc_strerror(npuc_status status);
 
@@ -131,7 +159,8 @@ const char *npuc_strerror(npuc_status status);
 /* A check failed: what the device, driver or caller has, and what the program has. */
 void npuc_hook_mismatch(const char *what, uint64_t device, uint64_t program);
 
-/* The NPU reads and writes memory behind the data cache. */
+/* The NPU reads and writes memory behind the data cache: the arena at start and end of a run, and what an Arm call reads
+ * (invalidate, before it) and writes (clean, after it). */
 void npuc_hook_cache_clean(const void *address, uint32_t n_bytes);
 void npuc_hook_cache_invalidate(void *address, uint32_t n_bytes);
 
@@ -139,8 +168,8 @@ void npuc_hook_cache_invalidate(void *address, uint32_t n_bytes);
 void npuc_hook_lock(npuc_device *device);
 void npuc_hook_unlock(npuc_device *device);
 
-/* npuc_wait calls the first again and again while the NPU runs: sleep, or take a semaphore; it may return early. The
- * second is called at the end, from the interrupt: give the semaphore. */
+/* npuc_wait calls the first again and again while there is nothing to do: sleep, or take a semaphore; it may return
+ * early. The second is called, from the interrupt, when an Arm call can run and at the end: give the semaphore. */
 void npuc_hook_wait(npuc_device *device);
 void npuc_hook_signal(npuc_device *device);
 

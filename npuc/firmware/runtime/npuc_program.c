@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "npuc_calls.h"
 #include "npuc_isa.h"
 
 #define MAGIC 0x4355504eu
@@ -78,9 +79,6 @@ static npuc_status check_section(const uint8_t *bytes, uint32_t n_bytes, const u
         npuc_hook_mismatch("section end", n_bytes, (uint64_t)offset + length);
         return NPUC_ERROR_TRUNCATED;
     }
-    if (FIELD(entry, SECTION_ENTRY_KIND) == NPUC_SECTION_ARM_CALLS) {
-        return NPUC_ERROR_UNSUPPORTED;
-    }
     return require(NPUC_ERROR_CHECKSUM, "section checksum", crc32(0, bytes + offset, length), FIELD(entry, SECTION_ENTRY_CRC));
 }
 
@@ -101,7 +99,22 @@ npuc_status npuc_check_program(const npuc_program *program, uint32_t version, ui
     for (uint32_t i = 0; status == NPUC_OK && i < NPUC_MAX_SECTIONS; i++) {
         status = check_section(bytes, program->n_bytes, section_entry(bytes, i));
     }
-    return status;
+    uint32_t n_bytes = 0;
+    const uint8_t *calls = status == NPUC_OK ? npuc_find_section(program, NPUC_SECTION_ARM_CALLS, &n_bytes) : NULL;
+    return calls != NULL ? npuc_check_calls(program, calls, n_bytes) : status;
+}
+
+const uint8_t *npuc_find_section(const npuc_program *program, uint32_t kind, uint32_t *n_bytes)
+{
+    const uint8_t *bytes = (const uint8_t *)program->words;
+    for (uint32_t i = 0; i < NPUC_MAX_SECTIONS; i++) {
+        const uint8_t *entry = section_entry(bytes, i);
+        if (FIELD(entry, SECTION_ENTRY_KIND) == kind) {
+            *n_bytes = FIELD(entry, SECTION_ENTRY_LENGTH);
+            return bytes + FIELD(entry, SECTION_ENTRY_OFFSET);
+        }
+    }
+    return NULL;
 }
 
 /* One state: its bytes lie inside the section and inside the arena. */
@@ -146,13 +159,7 @@ static npuc_status write_section(const uint8_t *section, uint32_t n_bytes, const
 
 npuc_status npuc_write_states(const npuc_program *program, uint8_t *arena)
 {
-    const uint8_t *bytes = (const uint8_t *)program->words;
-    for (uint32_t i = 0; i < NPUC_MAX_SECTIONS; i++) {
-        const uint8_t *entry = section_entry(bytes, i);
-        if (FIELD(entry, SECTION_ENTRY_KIND) == NPUC_SECTION_STATE) {
-            return write_section(bytes + FIELD(entry, SECTION_ENTRY_OFFSET), FIELD(entry, SECTION_ENTRY_LENGTH),
-                                 program, arena);
-        }
-    }
-    return NPUC_OK;
+    uint32_t n_bytes = 0;
+    const uint8_t *section = npuc_find_section(program, NPUC_SECTION_STATE, &n_bytes);
+    return section != NULL ? write_section(section, n_bytes, program, arena) : NPUC_OK;
 }
