@@ -27,13 +27,13 @@ BATCH_AXES = 2
 
 def _quantize(op: Quantize, memory: MemoryMap, inputs: Sequence[View], output: View) -> list[KernelCall]:
     x, y = aligned(inputs[0], output)
-    return [call("quantize", x=x, y=y, scale=float_bits(op.scale), zero_point=op.zero_point,
+    return [call("float_quantize", x=x, y=y, scale=float_bits(op.scale), zero_point=op.zero_point,
                  y_kind=KINDS[output.dtype], half_even=False)]  # fmt: skip
 
 
 def _dequantize(op: Dequantize, memory: MemoryMap, inputs: Sequence[View], output: View) -> list[KernelCall]:
     x, y = aligned(inputs[0], output)
-    return [call("dequantize", x=x, y=y, scale=float_bits(op.scale), zero_point=op.zero_point,
+    return [call("float_dequantize", x=x, y=y, scale=float_bits(op.scale), zero_point=op.zero_point,
                  x_kind=KINDS[inputs[0].dtype])]  # fmt: skip
 
 

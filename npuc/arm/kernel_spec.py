@@ -246,7 +246,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         Field("source_stride", "int32", "", COPY_AXES),
         Field("destination_stride", "int32", "", COPY_AXES),
     )),
-    KernelSpec("quantize", 17, 1, "float32 to integers: clamp(round(x / scale) + zero point); NaN as 0.", (
+    KernelSpec("float_quantize", 17, 1, "float32 to integers: clamp(round(x / scale) + zero point); NaN as 0.", (
         _X,
         _Y,
         Field("scale", "int32", _FLOAT),
@@ -254,7 +254,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         Field("y_kind", "int32", "NPUC_KIND_INT8, _UINT8 or _INT16"),
         Field("half_even", "int32", "1: halves to the even integer, 0: away from zero"),
     )),
-    KernelSpec("dequantize", 18, 1, "Integers to float32: scale * (x - zero point).", (
+    KernelSpec("float_dequantize", 18, 1, "Integers to float32: scale * (x - zero point).", (
         _X,
         _Y,
         Field("scale", "int32", _FLOAT),

@@ -18,9 +18,9 @@ static int32_t is_stored(int32_t kind)
     return kind == NPUC_KIND_INT8 || kind == NPUC_KIND_UINT8 || kind == NPUC_KIND_INT16;
 }
 
-int32_t npuc_quantize(const void *parameters, uint8_t *sram, const uint8_t *flash)
+int32_t npuc_float_quantize(const void *parameters, uint8_t *sram, const uint8_t *flash)
 {
-    const npuc_quantize_parameters *p = parameters;
+    const npuc_float_quantize_parameters *p = parameters;
     const float scale = npuc_parameter(p->scale);
     const int32_t n_bytes = p->y_kind == NPUC_KIND_INT16 ? 2 : 1;
     const int32_t low = p->y_kind == NPUC_KIND_INT16 ? -32768 : p->y_kind == NPUC_KIND_INT8 ? -128 : 0;
@@ -42,9 +42,9 @@ int32_t npuc_quantize(const void *parameters, uint8_t *sram, const uint8_t *flas
     return NPUC_KERNEL_OK;
 }
 
-int32_t npuc_dequantize(const void *parameters, uint8_t *sram, const uint8_t *flash)
+int32_t npuc_float_dequantize(const void *parameters, uint8_t *sram, const uint8_t *flash)
 {
-    const npuc_dequantize_parameters *p = parameters;
+    const npuc_float_dequantize_parameters *p = parameters;
     const float scale = npuc_parameter(p->scale);
     npuc_row row = {0, 0, 0};
     if (!npuc_is_pair(&p->x, &p->y) || !is_stored(p->x_kind)) {

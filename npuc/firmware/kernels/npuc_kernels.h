@@ -306,7 +306,7 @@ typedef struct {
     int32_t zero_point;
     int32_t y_kind; /* NPUC_KIND_INT8, _UINT8 or _INT16 */
     int32_t half_even; /* 1: halves to the even integer, 0: away from zero */
-} npuc_quantize_parameters;
+} npuc_float_quantize_parameters;
 
 /* Integers to float32: scale * (x - zero point). */
 typedef struct {
@@ -315,7 +315,7 @@ typedef struct {
     int32_t scale; /* bits of a float32 */
     int32_t zero_point;
     int32_t x_kind; /* NPUC_KIND_INT8, _UINT8 or _INT16 */
-} npuc_dequantize_parameters;
+} npuc_float_dequantize_parameters;
 
 /* Integers as float32, rounded to nearest. */
 typedef struct {
@@ -394,8 +394,8 @@ typedef struct {
     X(arg_max, 14, 1) \
     X(index_arithmetic, 15, 1) \
     X(gather_nd, 16, 1) \
-    X(quantize, 17, 1) \
-    X(dequantize, 18, 1) \
+    X(float_quantize, 17, 1) \
+    X(float_dequantize, 18, 1) \
     X(to_float, 19, 1) \
     X(float_unary, 20, 1) \
     X(float_binary, 21, 1) \
@@ -421,8 +421,8 @@ int32_t npuc_lstm(const void *parameters, uint8_t *sram, const uint8_t *flash);
 int32_t npuc_arg_max(const void *parameters, uint8_t *sram, const uint8_t *flash);
 int32_t npuc_index_arithmetic(const void *parameters, uint8_t *sram, const uint8_t *flash);
 int32_t npuc_gather_nd(const void *parameters, uint8_t *sram, const uint8_t *flash);
-int32_t npuc_quantize(const void *parameters, uint8_t *sram, const uint8_t *flash);
-int32_t npuc_dequantize(const void *parameters, uint8_t *sram, const uint8_t *flash);
+int32_t npuc_float_quantize(const void *parameters, uint8_t *sram, const uint8_t *flash);
+int32_t npuc_float_dequantize(const void *parameters, uint8_t *sram, const uint8_t *flash);
 int32_t npuc_to_float(const void *parameters, uint8_t *sram, const uint8_t *flash);
 int32_t npuc_float_unary(const void *parameters, uint8_t *sram, const uint8_t *flash);
 int32_t npuc_float_binary(const void *parameters, uint8_t *sram, const uint8_t *flash);
