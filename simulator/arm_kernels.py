@@ -8,6 +8,8 @@ Memory of the core; what lies between is not mapped, so that a stray access faul
     0x20000000  stack, at its very bottom: an overflow leaves it
     0x20100000  the parameter record of the call
     0x21000000  sram
+
+The core works on the arrays themselves where these are pages of their own (`shared_bytes`), else on copies.
 """
 
 from __future__ import annotations
@@ -18,11 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 from unicorn import arm64_const, arm_const
 from unicorn.unicorn_const import (
     UC_ARCH_ARM,
@@ -36,12 +33,13 @@ from unicorn.unicorn_const import (
 )
 from unicorn.unicorn_py3.unicorn import Uc, UcError
 
+from simulator.arm_image import load_image
 from simulator.errors import SimulatorFault
-
-Bytes = npt.NDArray[np.uint8]
+from simulator.memory import Bytes
+from simulator.shared_memory import PAGE_BYTES, is_shared, page_bytes, shared_bytes
 
 _RETURN, _FLASH, _STACK, _PARAMETERS, _SRAM = 0x00008000, 0x08000000, 0x20000000, 0x20100000, 0x21000000
-_PAGE = 4096
+TABLE = "npuc_kernel_table"
 STACK_BYTES = 4096
 MAX_INSTRUCTIONS = 1 << 36
 """Of one call; a kernel that runs longer does not end."""
@@ -61,20 +59,22 @@ class Core:
     breakpoint: bytes
     entry: str
     """struct format of npuc_kernel_entry."""
+    machine: str
+    """What ELF files call the architecture."""
 
 
 def _thumb(mode: int, model: int | None) -> Core:
     r = arm_const
     arguments = (r.UC_ARM_REG_R0, r.UC_ARM_REG_R1, r.UC_ARM_REG_R2)
     return Core(UC_ARCH_ARM, mode, model, arguments, r.UC_ARM_REG_SP, r.UC_ARM_REG_LR, r.UC_ARM_REG_PC, b"\x00\xbe",
-                "<4I")  # fmt: skip
+                "<4I", "EM_ARM")  # fmt: skip
 
 
 def _aarch64() -> Core:
     r = arm64_const
     arguments = (r.UC_ARM64_REG_X0, r.UC_ARM64_REG_X1, r.UC_ARM64_REG_X2)
     return Core(UC_ARCH_ARM64, UC_MODE_ARM, None, arguments, r.UC_ARM64_REG_SP, r.UC_ARM64_REG_X30, r.UC_ARM64_REG_PC,
-                b"\x00\x00\x20\xd4", "<3I4xQ")  # fmt: skip
+                b"\x00\x00\x20\xd4", "<3I4xQ", "EM_AARCH64")  # fmt: skip
 
 
 # M-class mode is always a Cortex-M33, whatever model is set; older cores are Thumb mode with a model.
@@ -93,19 +93,23 @@ class ArmKernels:
         self.core = CORES[core_name]
         self.name = f"{core_name} running {image.name}"
         self._uc = emulator(self.core)
-        self._symbols = self._load(image)
-        self._map(_RETURN, self.core.breakpoint * (_PAGE // len(self.core.breakpoint)), UC_PROT_READ | UC_PROT_EXEC)
+        self._image = load_image(image, self.core.machine)
+        self._load()
+        self._map(_RETURN, self.core.breakpoint * (PAGE_BYTES // len(self.core.breakpoint)),
+                  UC_PROT_READ | UC_PROT_EXEC)  # fmt: skip
         self._map(_STACK, bytes(STACK_BYTES), UC_PROT_READ | UC_PROT_WRITE)
-        self._map(_PARAMETERS, bytes(_PAGE), UC_PROT_READ)
+        self._map(_PARAMETERS, bytes(PAGE_BYTES), UC_PROT_READ)
         self._functions = self._read_table()
+        self._mapped: dict[int, Bytes] = {}
+        self._copies: dict[int, tuple[Bytes, Bytes]] = {}
 
     def run(self, calls: Sequence[tuple[int, int, bytes]], sram: Bytes, flash: Bytes) -> int:
         """Run calls (kernel id, version, parameter record) in order, changing `sram`; the number that succeeded.
 
         SimulatorFault: a kernel is not in the image, leaves its memories, or does not end.
         """
-        self._map(_FLASH, flash.tobytes(), UC_PROT_READ)
-        self._map(_SRAM, sram.tobytes(), UC_PROT_READ | UC_PROT_WRITE)
+        self._attach(_FLASH, flash, UC_PROT_READ)
+        seen = self._attach(_SRAM, sram, UC_PROT_READ | UC_PROT_WRITE)
         try:
             for n_done, (kernel_id, version, parameters) in enumerate(calls):
                 function = self._functions.get((kernel_id, version, len(parameters)))
@@ -118,9 +122,29 @@ class ArmKernels:
                     return n_done
             return len(calls)
         finally:
-            sram[:] = np.frombuffer(self._uc.mem_read(_SRAM, sram.size), np.uint8)
-            self._uc.mem_unmap(_SRAM, _pages(sram.size))
-            self._uc.mem_unmap(_FLASH, _pages(flash.size))
+            if seen is not sram:
+                sram[:] = seen
+
+    def _attach(self, base: int, array: Bytes, permissions: int) -> Bytes:
+        """Map an array, or a copy of it; what the core sees."""
+        pages, mapped = array if is_shared(array) else self._copy(base, array), self._mapped.get(base)
+        if mapped is None or (mapped.ctypes.data, len(mapped)) != (pages.ctypes.data, len(pages)):
+            if mapped is not None:
+                self._uc.mem_unmap(base, page_bytes(len(mapped)))
+            self._uc.mem_map_ptr(base, page_bytes(len(pages)), permissions, pages.ctypes.data)
+        self._mapped[base] = pages
+        return pages
+
+    def _copy(self, base: int, array: Bytes) -> Bytes:
+        """Pages with the contents of an array; a read-only array that comes again is not copied again."""
+        source, pages = self._copies.get(base, (None, None))
+        if pages is None or len(pages) != len(array):
+            pages = shared_bytes(len(array))
+        elif source is array and not array.flags.writeable:
+            return pages
+        pages[:] = array
+        self._copies[base] = array, pages
+        return pages
 
     def _call(self, function: int, parameters: bytes) -> int:
         """Status that the kernel returns."""
@@ -143,43 +167,33 @@ class ArmKernels:
     def _place(self) -> str:
         """Program counter and the function that it is in."""
         pc = self._uc.reg_read(self.core.counter)
-        for name, (address, n_bytes) in self._symbols.items():
-            if address & ~1 <= pc < (address & ~1) + n_bytes:
-                return f"{pc:#010x} in {name}"
-        return f"{pc:#010x}"
+        function = self._image.function(pc)
+        return f"{pc:#010x} in {function}" if function else f"{pc:#010x}"
 
-    def _load(self, image: Path) -> dict[str, tuple[int, int]]:
-        """Map the image's segments; address and size of each symbol."""
-        try:
-            with image.open("rb") as file:
-                elf = ELFFile(file)
-                segments = [(s["p_paddr"], s.data()) for s in elf.iter_segments() if s["p_type"] == "PT_LOAD"]
-                table = elf.get_section_by_name(".symtab")
-                rows = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []
-        except ELFError as error:
-            raise SimulatorFault(f"{image}: not an ELF file: {error}", "build the kernels again") from error
-        segments = [(address, data) for address, data in segments if data]
+    def _load(self) -> None:
+        """Map the image's segments. Nothing has run yet, so that no translated code can be stale."""
+        segments = self._image.segments
         if not segments:
-            raise SimulatorFault(f"{image}: the image is empty", "keep the kernels in the linker script")
-        start = min(address for address, _ in segments) // _PAGE * _PAGE
+            raise SimulatorFault(f"{self._image.path}: the image is empty", "keep the kernels in the linker script")
+        start = min(address for address, _ in segments) // PAGE_BYTES * PAGE_BYTES
         end = max(address + len(data) for address, data in segments)
-        if not _RETURN + _PAGE <= start < end <= _FLASH:
-            raise SimulatorFault(f"{image}: it lies at {start:#x} to {end:#x}, allowed are 0x9000 to 0x8000000")
+        if not _RETURN + PAGE_BYTES <= start < end <= _FLASH:
+            raise SimulatorFault(f"{self._image.path}: it lies at {start:#x} to {end:#x}, allowed are 0x9000 to "
+                                 "0x8000000", "link it with npuc/firmware/kernels/image.ld")  # fmt: skip
         self._map(start, bytes(end - start), UC_PROT_READ | UC_PROT_EXEC)
         for address, data in segments:
             self._uc.mem_write(address, data)
-        return {row.name: (row["st_value"], row["st_size"]) for row in rows if row.name}
 
     def _read_table(self) -> dict[tuple[int, int, int], int]:
         """Function of each (kernel id, version, bytes of parameters)."""
-        if "npuc_kernel_table" not in self._symbols:
-            raise SimulatorFault(f"{self.name}: the image has no npuc_kernel_table", "link table.c into it")
-        address, n_bytes = self._symbols["npuc_kernel_table"]
+        if TABLE not in self._image.objects:
+            raise SimulatorFault(f"{self.name}: the image has no {TABLE}", "link table.c into it")
+        address, n_bytes = self._image.objects[TABLE]
         rows = struct.iter_unpack(self.core.entry, bytes(self._uc.mem_read(address, n_bytes)))
         return {(row[0], row[1], row[2]): row[3] for row in rows}
 
     def _map(self, address: int, data: bytes, permissions: int) -> None:
-        self._uc.mem_map(address, _pages(len(data)), permissions)
+        self._uc.mem_map(address, page_bytes(len(data)), permissions)
         self._uc.mem_write(address, data)
 
 
@@ -190,8 +204,3 @@ def emulator(core: Core) -> Any:
     if core.model is not None:
         instance.ctl_set_cpu_model(core.model)
     return instance
-
-
-def _pages(n_bytes: int) -> int:
-    """`n_bytes` rounded up to whole pages, at least one."""
-    return max(-(-n_bytes // _PAGE), 1) * _PAGE

@@ -11,7 +11,6 @@ the NPU has something to say, so that the same image gives the same run. It stan
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections.abc import Callable
 from fractions import Fraction
@@ -42,6 +41,7 @@ from simulator.arm_semihosting import BREAKPOINT, Semihosting
 from simulator.device import NpuDevice
 from simulator.errors import SimulatorFault
 from simulator.memory import Bytes
+from simulator.shared_memory import page_bytes, shared_bytes
 
 FLASH_BASE, FLASH_BYTES = 0x08000000, 1 << 25
 SRAM_BASE = 0x20000000
@@ -56,7 +56,6 @@ MAX_INSTRUCTIONS = 1_000_000_000
 _MAX_IDLE_WAKES = 1000
 """Sleeps in a row without an event to come; a loop around `wfi` may see some."""
 
-_PAGE = 4096
 _NOWHERE = 0xFFFFFFFE
 _EXC_RETURNS = 0xFFFFFF00
 _WFI = 0xBF30
@@ -191,10 +190,9 @@ class ArmMachine:
 
     def _share(self, address: int, n_bytes: int, permissions: int) -> Bytes:
         """Map memory that numpy sees too."""
-        block = mmap.mmap(-1, -(-n_bytes // _PAGE) * _PAGE)
-        array = np.frombuffer(block, np.uint8)  # keeps the block alive
-        self._uc.mem_map_ptr(address, len(array), permissions, array.ctypes.data)
-        return array[:n_bytes]
+        array = shared_bytes(n_bytes)
+        self._uc.mem_map_ptr(address, page_bytes(n_bytes), permissions, array.ctypes.data)
+        return array
 
     def _map_devices(self) -> None:
         self._map(NPU_BASE, WINDOW_BYTES, self.device.read, self.device.write)

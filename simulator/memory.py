@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from isa.descriptors import Memory, split_address
 from simulator.errors import Site
+from simulator.shared_memory import shared_bytes
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
@@ -48,7 +49,7 @@ class Memories:
     def __init__(self, flash: Bytes, sram: int | Bytes, dram_bytes: int = 0) -> None:
         self.arrays = {
             Memory.FLASH: flash,
-            Memory.SRAM: np.zeros(sram, np.uint8) if isinstance(sram, int) else sram,
+            Memory.SRAM: shared_bytes(sram) if isinstance(sram, int) else sram,
             Memory.DRAM: np.zeros(dram_bytes, np.uint8),
         }
         self._written = {m: np.zeros(len(self.arrays[m]), np.bool_) for m in (Memory.SRAM, Memory.DRAM)}

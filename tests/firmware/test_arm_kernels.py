@@ -18,6 +18,7 @@ from npuc.importer.tflite import import_tflite
 from simulator import arm_kernels
 from simulator.arm_kernels import CORES, ArmKernels, emulator
 from simulator.errors import SimulatorFault
+from simulator.shared_memory import is_shared, shared_bytes
 from tests.firmware.operators import FAMILIES, Case, cases, check
 from tests.shared_data import leave_out, shared_file
 
@@ -63,6 +64,39 @@ def test_every_layer_of_a_network_equals_the_reference(name: str, core: str) -> 
     expected = evaluate(graph, feeds, values)
     got = run_program(lower_to_kernels(graph), feeds, kernels, values)
     assert [value for value in values if not np.array_equal(got[value], expected[value])] == []
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_kernels_work_on_shared_memory_itself(core: str) -> None:
+    """Nothing is copied: what numpy writes between two calls is seen, and so is what the kernels write."""
+    kernels, sram = backend(core), shared_bytes(5000)
+    _, flash = memories()
+    for value in (1, 2):
+        sram[0] = value
+        assert kernels.run([copy_record((SRAM, 0), (SRAM, 4500), 2)], sram, flash) == 1
+        assert sram[4500] == value
+    assert kernels.run([copy_record((FLASH, 7), (SRAM, 0), 1)], sram, flash) == 1
+    assert sram[0] == 7
+    other = memories()[0]
+    assert kernels.run([copy_record((FLASH, 7), (SRAM, 1), 1)], other, flash) == 1
+    assert (other[1], sram[1]) == (7, 0)
+
+
+def test_pages_are_shared_only_where_nothing_else_lies_in_them() -> None:
+    pages = shared_bytes(10_000)
+    assert is_shared(pages)
+    assert is_shared(pages[4096:])
+    assert not is_shared(pages[1:])
+    assert not is_shared(np.zeros(1 << 20, np.uint8))
+    assert not is_shared(np.zeros(1 << 20, np.uint8)[-np.zeros(1, np.uint8).ctypes.data % 4096 :])
+
+
+def test_constants_that_change_are_seen() -> None:
+    sram, flash = memories()
+    for value in (1, 2):
+        flash[0] = value
+        assert backend("cortex-m33").run([copy_record((FLASH, 0), (SRAM, 0), 1)], sram, flash) == 1
+        assert sram[0] == value
 
 
 def copy_record(source: tuple[int, int], destination: tuple[int, int], n_bytes: int) -> tuple[int, int, bytes]:
