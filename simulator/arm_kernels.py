@@ -111,19 +111,38 @@ class ArmKernels:
         self._attach(_FLASH, flash, UC_PROT_READ)
         seen = self._attach(_SRAM, sram, UC_PROT_READ | UC_PROT_WRITE)
         try:
-            for n_done, (kernel_id, version, parameters) in enumerate(calls):
-                function = self._functions.get((kernel_id, version, len(parameters)))
-                if function is None:
-                    raise SimulatorFault(
-                        f"{self.name}: no kernel {kernel_id} of version {version} with {len(parameters)} bytes of "
-                        "parameters", "use the image of the compiler that made the program",
-                    )  # fmt: skip
-                if self._call(function, parameters):
+            for n_done, call in enumerate(calls):
+                if self._call(*call):
                     return n_done
             return len(calls)
         finally:
             if seen is not sram:
                 sram[:] = seen
+
+    def n_instructions(self, call: tuple[int, int, bytes], sram: Bytes, flash: Bytes) -> int:
+        """Instructions that a call executes on copies of these memories; the call must be one that can be repeated.
+
+        Found by bisection: stopping after a count costs nothing, while a hook on every instruction is slow.
+        """
+        sram = sram.copy()
+        self._attach(_FLASH, flash, UC_PROT_READ)
+        self._attach(_SRAM, sram, UC_PROT_READ | UC_PROT_WRITE)
+        too_few, enough = 0, 1024
+        while not self._ends_within(call, enough):
+            too_few, enough = enough, 2 * enough
+        while enough - too_few > 1:
+            middle = (too_few + enough) // 2
+            if self._ends_within(call, middle):
+                enough = middle
+            else:
+                too_few = middle
+        return enough
+
+    def _ends_within(self, call: tuple[int, int, bytes], n_instructions: int) -> bool:
+        if n_instructions > MAX_INSTRUCTIONS:
+            raise self._endless()
+        self._start(*call, n_instructions)
+        return self._has_returned
 
     def _attach(self, base: int, array: Bytes, permissions: int) -> Bytes:
         """Map an array, or a copy of it; what the core sees."""
@@ -146,8 +165,21 @@ class ArmKernels:
         self._copies[base] = array, pages
         return pages
 
-    def _call(self, function: int, parameters: bytes) -> int:
+    def _call(self, kernel_id: int, version: int, parameters: bytes) -> int:
         """Status that the kernel returns."""
+        self._start(kernel_id, version, parameters, MAX_INSTRUCTIONS)
+        if not self._has_returned:
+            raise self._endless()
+        return int(self._uc.reg_read(self.core.arguments[0])) & 0xFFFFFFFF
+
+    def _start(self, kernel_id: int, version: int, parameters: bytes, n_instructions: int) -> None:
+        """Run a call to its end, or for a number of instructions."""
+        function = self._functions.get((kernel_id, version, len(parameters)))
+        if function is None:
+            raise SimulatorFault(
+                f"{self.name}: no kernel {kernel_id} of version {version} with {len(parameters)} bytes of parameters",
+                "use the image of the compiler that made the program",
+            )
         self._uc.mem_write(_PARAMETERS, parameters)
         thumb = 1 if self.core.architecture == UC_ARCH_ARM else 0
         for register, value in zip(self.core.arguments, (_PARAMETERS, _SRAM, _FLASH), strict=True):
@@ -156,13 +188,18 @@ class ArmKernels:
         self._uc.reg_write(self.core.link, _RETURN | thumb)
         try:
             # A count every time: calls with and without one on the same instance hang.
-            self._uc.emu_start(function | thumb, _RETURN, count=MAX_INSTRUCTIONS)
+            self._uc.emu_start(function | thumb, _RETURN, count=n_instructions)
         except UcError as error:
             raise SimulatorFault(f"{self.name}: {error} at {self._place()}",
                                  "check offsets and strides of the record against the memories") from error  # fmt: skip
-        if self._uc.reg_read(self.core.counter) & ~1 != _RETURN:
-            raise SimulatorFault(f"{self.name}: no end after {MAX_INSTRUCTIONS} instructions, at {self._place()}")
-        return int(self._uc.reg_read(self.core.arguments[0])) & 0xFFFFFFFF
+
+    @property
+    def _has_returned(self) -> bool:
+        return bool(self._uc.reg_read(self.core.counter) & ~1 == _RETURN)
+
+    def _endless(self) -> SimulatorFault:
+        return SimulatorFault(f"{self.name}: no end after {MAX_INSTRUCTIONS} instructions, at {self._place()}",
+                              "check the loops of the kernel")  # fmt: skip
 
     def _place(self) -> str:
         """Program counter and the function that it is in."""

@@ -113,7 +113,7 @@ def _touched(call: KernelCall, reads: tuple[Run, ...], writes: tuple[Run, ...]) 
     """A copy says itself what it touches; any other kernel reads and writes all operands of its node."""
     if call.kernel != "copy":
         return BoundCall(call, reads, writes)
-    values = decode_parameters(call.kernel, call.parameters).values
+    values = decode_parameters(call.kernel, call.parameters)
     sides = [
         merge_runs(strided_runs(values[side]["offset"], 1, values["size"], values[f"{side}_stride"]))
         if values[side]["memory"] == SRAM

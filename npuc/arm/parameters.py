@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,38 +10,13 @@ import numpy as np
 from npuc.arm.kernel_spec import KERNEL, RECORDS, Field
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """Values of a parameter record by field; a record within it is a mapping, an array a tuple."""
+def decode_parameters(kernel: str, parameters: bytes) -> dict[str, Any]:
+    """Values of a kernel's record by field, the counterpart of `encode_parameters`.
 
-    values: dict[str, Any]
-
-    @property
-    def n_elements(self) -> int:
-        """Elements of the largest tensor, times those of a row that a tensor leaves out; bytes of a copy."""
-        tensors = [value for value in self.values.values() if isinstance(value, dict) and "size" in value]
-        sizes = [value["size"] for value in tensors] + [self.values["size"]] * ("size" in self.values)
-        n: int = max(map(prod, sizes), default=0) * self.values.get("count", 1)
-        return n
-
-    @property
-    def n_macs(self) -> int:
-        """Products of a convolution or an LSTM, taps of a pooling window."""
-        values, products = self.values, 0
-        if "recurrent" in values:
-            products = values["weights"]["size"][3] + values["recurrent"]["size"][3]
-            products *= 4
-        elif "weights" in values:
-            products = prod(values["weights"]["size"][1:])
-        elif "window" in values:
-            products = prod(values["window"]["kernel"])
-        return products * prod(values["y"]["size"]) if products else 0
-
-
-def decode_parameters(kernel: str, parameters: bytes) -> Parameters:
-    """The values of a kernel's parameter record, the counterpart of `encode_parameters`."""
+    A record within it is a dict, an array a tuple.
+    """
     words = iter(np.frombuffer(parameters, "<i4").tolist())
-    return Parameters({field.name: _value(field, words) for field in KERNEL[kernel].fields})
+    return {field.name: _value(field, words) for field in KERNEL[kernel].fields}
 
 
 def _value(field: Field, words: Iterator[int]) -> Any:

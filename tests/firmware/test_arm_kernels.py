@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from unicorn.arm_const import UC_ARM_REG_R1
+from unicorn.unicorn_const import UC_HOOK_CODE
 from unicorn.unicorn_py3.unicorn import UcError
 
 from npuc.arm.kernel_spec import COPY_AXES, FLASH, KERNEL, SRAM, encode_parameters
@@ -80,6 +81,19 @@ def test_kernels_work_on_shared_memory_itself(core: str) -> None:
     other = memories()[0]
     assert kernels.run([copy_record((FLASH, 7), (SRAM, 1), 1)], other, flash) == 1
     assert (other[1], sram[1]) == (7, 0)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_instructions_of_a_call_are_those_that_a_hook_counts(core: str) -> None:
+    kernels, call = ArmKernels(image(core), core), copy_record((FLASH, 0), (SRAM, 0), 1501)
+    sram, flash = memories()
+    found = kernels.n_instructions(call, sram, flash)
+    assert not sram.any()
+    counted = []
+    kernels._uc.ctl_flush_tb()  # code that was translated before knows no hook
+    kernels._uc.hook_add(UC_HOOK_CODE, lambda uc, address, size, data: counted.append(address))
+    kernels.run([call], sram, flash)
+    assert found == len(counted) > 100
 
 
 def test_pages_are_shared_only_where_nothing_else_lies_in_them() -> None:

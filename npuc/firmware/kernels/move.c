@@ -48,7 +48,13 @@ static int32_t advance(const int32_t *size, int32_t *index)
 
 static void copy_run(int32_t n, const uint8_t *source, int32_t source_step, uint8_t *destination, int32_t step)
 {
-    for (int32_t i = 0; i < n; i++) {
+    int32_t i = 0;
+    if (source_step == 1 && step == 1) {
+        for (; i + 4 <= n; i += 4) {
+            npuc_write_word(destination + i, npuc_word(source + i));
+        }
+    }
+    for (; i < n; i++) {
         destination[i * step] = source[i * source_step];
     }
 }
