@@ -17,6 +17,7 @@ from isa.target import Target
 from npuc.errors import DoesNotFit, InvalidGraph, NpucError, UnsupportedOp
 from npuc.graph.graph import Graph, Node
 from npuc.layout.assign import assign_layouts
+from npuc.layout.in_place import reuse_operands
 from npuc.legalize import Reason, violation
 from npuc.lower import Kernel, has_arm_kernel, lower_node, lower_on_arm, share_parameters, store_nodes
 from npuc.lower.kernel import RULES
@@ -50,6 +51,7 @@ def partition(graph: Graph, target: Target, fallback: str = ARM) -> Partition:
     for _ in range(len(graph.nodes) + 2):
         _require_units(placed, reasons, target, fallback)
         placed = assign_layouts(graph, target.architecture.channel_block, reasons.keys())
+        placed = reuse_operands(placed, reasons.keys())
         kernels, refused = _lower(placed, target, reasons)
         if not refused:
             return Partition(placed, share_parameters(kernels), reasons)
@@ -104,12 +106,16 @@ def _misfits(kernel: Kernel, target: Target) -> Iterator[Reason]:
     n, rows, pixels, channels = kernel.space
     k = range(kernel.groups[0].k, kernel.groups[0].k + kernel.groups[0].k_channels) if kernel.groups else range(1)
     whole = Compute(kernel.node, kernel.mnemonic, n - 1, range(rows), range(pixels), range(channels), k)
-    spec = BY_MNEMONIC[kernel.mnemonic]
     if kernel.mnemonic == "dma.fill":
         yield from _overflows(DMA.fields, fill_fields(kernel.ofm, whole))
         return
+    longest = {"batch": target.limits.batch}
+    for what, extent in (("batch", n), ("rows", rows), ("pixels", pixels), ("channels", channels)):
+        limit = longest.get(what, target.limits.dimension)
+        if extent > limit:
+            yield Reason(what, extent, limit)
     yield from _overflows(LAYER.fields, layer_fields(kernel, lambda _: 0, {}, 0, (1, 1, 8)))
-    yield from _overflows(spec.record.fields, region_fields(whole))
+    yield from _overflows(BY_MNEMONIC[kernel.mnemonic].record.fields, region_fields(whole))
     if kernel.is_mac:
         smallest = replace(whole, y=range(1), x=range(1), c=range(min(channels, 8)))
         try:

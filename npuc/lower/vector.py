@@ -31,10 +31,9 @@ def elementwise_operands(graph: Graph, node: Node, names: list[str], target: Tar
 def strided_operands(types: list[TensorType], block: int) -> tuple[list[Operand], bool]:
     """Operands with one iteration space, that of the last, and whether their rows are image rows."""
     is_blocked = any(_layout(type_).block for type_ in types)
-    if len(types[-1].shape) == 4 and (is_blocked or all(_is_image(type_) for type_ in types)):
+    has_rows = len(types[-1].shape) == 4 and types[-1].shape[2:] != (1, 1)
+    if is_blocked or (has_rows and all(_is_image(type_) for type_ in types)):
         return [_broadcast(image_operand(type_, block), types[-1].shape[1]) for type_ in types], True
-    if is_blocked:
-        raise InvalidGraph(f"a blocked operand needs rank 4: {types[-1]}", stage="lower")
     shape = types[-1].shape
     strides = [
         [step if size == out else 0 for step, size, out in zip(_layout(type_).strides, type_.shape, shape, strict=True)]

@@ -1,6 +1,6 @@
 """Nodes that the NPU cannot run become calls of the Arm core, judged by running what the program holds."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -8,16 +8,24 @@ import pytest
 from isa.arithmetic import quantize_multiplier
 from isa.arm_calls import ArmCall, decode_arm_calls
 from isa.container import read_container
+from isa.instructions import Queue
 from isa.target_file import load_target
-from npuc.arm.memory import Bytes
 from npuc.compiler import Compiled, Options, compile_model
+from npuc.emit.waits import WaitTracker
+from npuc.errors import DoesNotFit, UnsupportedOp
 from npuc.firmware.host import host_kernels
 from npuc.graph.graph import Graph, Node, evaluate, verify
 from npuc.graph.types import Array, QuantParams, TensorType
 from npuc.ops.integer.conv import QConv
+from npuc.ops.integer.floating import Dequantize, LogSoftmax, Quantize, Quotient
+from npuc.ops.integer.indexing import ArgMax
+from npuc.ops.integer.pool import QMaxPool
 from npuc.ops.op import Op
-from npuc.ops.structure import Slice
+from npuc.ops.structure import Concat, Slice
 from npuc.ops.window import Window
+from npuc.verify import verify_program
+from simulator.machine import Machine
+from simulator.program import load
 
 SCALE = QuantParams(0.05, 3)
 CHANNELS, SIDE = 5, 8
@@ -37,7 +45,7 @@ def reversal(shape: tuple[int, ...], axis: int) -> Slice:
     return Slice(starts, stops, tuple(-1 if i == axis else 1 for i in range(len(shape))))
 
 
-def between_convolutions(*operators: Op, outputs: tuple[str, ...] = ("y",)) -> Graph:
+def between_convolutions(*operators: Op) -> Graph:
     """x -> convolution -> the operators, one after the other -> convolution -> y."""
     rng = np.random.default_rng(3)
     values = {"x": TensorType("int8", (1, CHANNELS, SIDE, SIDE), SCALE)}
@@ -46,16 +54,17 @@ def between_convolutions(*operators: Op, outputs: tuple[str, ...] = ("y",)) -> G
         constants[f"w{i}"] = rng.integers(-127, 128, (CHANNELS, CHANNELS, 3, 3), np.int8)
         constants[f"b{i}"] = rng.integers(-999, 999, CHANNELS, np.int32)
     values |= {name: TensorType(a.dtype.name, a.shape) for name, a in constants.items()}  # type: ignore[arg-type]
-    nodes, last = [], "x"
+    nodes: list[Node] = []
+    last = "x"
     for number, op in enumerate((convolution(), *operators, convolution())):
         which = 1 if number == 0 else 2
         inputs = (last, f"w{which}", f"b{which}") if isinstance(op, QConv) else (last,)
         name = "y" if number == len(operators) + 1 else f"v{number}"
         (inferred,) = op.infer(*(values[item] for item in inputs))
-        values[name] = TensorType(inferred.dtype, inferred.shape, SCALE)
+        values[name] = replace(inferred, quant=SCALE if inferred.dtype == "int8" else None)
         nodes.append(Node(f"n{number}", op, inputs, (name,), (f"source{number}",)))
         last = name
-    return verify(Graph("mixed", tuple(nodes), values, constants, ("x",), outputs))
+    return verify(Graph("mixed", tuple(nodes), values, constants, ("x",), ("y",)))
 
 
 def compiled_for(graph: Graph, **options: object) -> Compiled:
@@ -71,46 +80,14 @@ def sample(graph: Graph) -> dict[str, Array]:
     return {name: rng.integers(*FULL, graph.values[name].shape, np.int8) for name in graph.inputs}
 
 
-def strided(compiled: Compiled, name: str, sram: Bytes) -> Array:
-    """A tensor of the debug map in the arena."""
-    (row,) = [row for row in compiled.debug_map["tensors"] if row["name"] == name]
-    assert row["block"] == 0
-    kind = np.dtype(row["dtype"]).newbyteorder("<")
-    return np.ndarray(row["shape"], kind, sram.data, row["address"], row["strides"])
-
-
-def run_calls(compiled: Compiled, graph: Graph, values: Mapping[str, Array]) -> dict[str, Array]:
-    """Outputs of every node on the Arm core, by the kernels of this machine, its inputs as the reference has them."""
-    nodes = {node.name: node for node in graph.nodes}
-    calls, found = calls_of(compiled), {}
-    rows = compiled.debug_map["calls"]
-    flash = np.frombuffer(compiled.program, np.uint8)
-    for name in dict.fromkeys(row["layer"] for row in rows):
-        if name not in nodes:
-            continue
-        sram = np.random.default_rng(1).integers(0, 256, 1 << 19, np.uint8)
-        for operand in nodes[name].inputs:
-            if operand and operand not in graph.constants:
-                strided(compiled, operand, sram)[...] = values[operand]
-        for row in (row for row in rows if row["layer"] == name and row["kernel"]):
-            call, before = calls[row["index"]], sram.copy()
-            assert host_kernels().run([(call.kernel, call.version, call.parameters)], sram, flash) == 1
-            written = np.zeros(len(sram), np.bool_)
-            for item in (item for item in call.ranges if item.is_written):
-                start = item.address & ((1 << 30) - 1)
-                written[start : start + item.n_bytes] = True
-            assert not (sram != before)[~written].any()
-        (output,) = nodes[name].outputs
-        found[output] = strided(compiled, output, sram).copy()
-    return found
-
-
 def check(graph: Graph, compiled: Compiled) -> None:
+    """Proven free of races, and on the simulator every byte of the reference; kernels stay in their ranges."""
+    verdict = verify_program(compiled.program, compiled.debug_map)
+    assert verdict.ok, (verdict.races + verdict.findings)[0].message
     inputs = sample(graph)
-    keep = [name for node in graph.nodes for name in node.outputs]
-    values = {**evaluate(graph, inputs, keep), **inputs}
-    for name, array in run_calls(compiled, graph, values).items():
-        np.testing.assert_array_equal(array, values[name])
+    outputs = Machine(load(compiled.program), strict=True, kernels=host_kernels()).run(inputs)
+    for name, expected in evaluate(graph, inputs).items():
+        np.testing.assert_array_equal(outputs[name], expected)
 
 
 @pytest.mark.parametrize("axis", [1, 2, 3])
@@ -126,3 +103,98 @@ def test_a_node_between_two_convolutions_runs_on_the_arm_core(axis: int) -> None
     assert row["sources"] == ["source1"]
     assert compiled.report["cycles"]["arm"] == call.cycles
     check(graph, compiled)
+
+
+def test_a_limit_that_no_rewrite_meets_sends_the_node_to_the_arm_core() -> None:
+    pool = QMaxPool(Window((1, 300), pads=(0, 150, 0, 149)), FULL)
+    graph = between_convolutions(pool)
+    compiled = compiled_for(graph)
+    (row,) = compiled.report["arm_nodes"]
+    assert (row["op"], row["constraint"], row["value"], row["limit"]) == ("QMaxPool", "kernel", (1, 300), 256)
+    assert row["reason"] == "kernel (1, 300), limit 256"
+    check(graph, compiled)
+
+
+def test_floats_between_integers_stay_on_the_arm_core() -> None:
+    graph = between_convolutions(Dequantize(0.05, 3), LogSoftmax(), Quantize(0.05, 3))
+    compiled = compiled_for(graph)
+    assert [row["op"] for row in compiled.report["arm_nodes"]] == ["Dequantize", "LogSoftmax", "Quantize"]
+    assert compiled.report["transdata_count"] <= 1
+    check(graph, compiled)
+
+
+def divided(side: int = 8) -> Graph:
+    """x / x in floats; the index of the largest in each row behind a constant: outputs float32 and int32."""
+    rows = TensorType("int8", (CHANNELS, side, side), SCALE)
+    real = TensorType("float32", rows.shape)
+    nodes = (
+        Node("first", Dequantize(0.05, 3), ("x",), ("a",)),
+        Node("second", Dequantize(0.07, -100), ("x",), ("b",)),
+        Node("divide", Quotient(), ("a", "b"), ("y",)),
+        Node("largest", ArgMax(2), ("x",), ("i",)),
+        Node("join", Concat(1), ("c", "i"), ("z",)),
+    )
+    values = {"x": rows, "a": real, "b": real, "y": real}
+    values["c"] = TensorType("int32", (CHANNELS, 1))
+    values["i"], values["z"] = (replace(values["c"], shape=(CHANNELS, n)) for n in (side, side + 1))
+    constants = {"c": np.arange(CHANNELS, dtype=np.int32).reshape(CHANNELS, 1) - (1 << 20)}
+    return verify(Graph("divided", nodes, values, constants, ("x",), ("y", "z")))
+
+
+def test_outputs_keep_their_element_types_and_an_operand_gives_its_bytes_to_the_result() -> None:
+    graph = divided()
+    compiled = compiled_for(graph)
+    entries = {entry.name: entry for entry in read_container(compiled.program).io}
+    assert [(entries[name].dtype, entries[name].scale) for name in graph.outputs] == [("float32", 0), ("int32", 0)]
+    tensors = {row["name"]: row["address"] for row in compiled.debug_map["tensors"]}
+    assert tensors["y"] == tensors["a"] != tensors["b"]
+    check(graph, compiled)
+
+
+def test_fallback_error_lists_every_node_with_constraint_value_and_limit() -> None:
+    graph = between_convolutions(Dequantize(0.05, 3), Quantize(0.05, 3), reversal((1, CHANNELS, SIDE, SIDE), 3))
+    with pytest.raises(UnsupportedOp) as failure:
+        compiled_for(graph, fallback="error")
+    assert str(failure.value) == (
+        "the NPU of edge-256 does not run 3 nodes: source1 (Dequantize): no instruction computes it; "
+        "source2 (Quantize): no instruction computes it; source3 (Slice): slice step -1, limit 1\n  stage: partition\n"
+        "  hint: run them on the Arm core with --fallback arm"
+    )
+
+
+@dataclass(frozen=True)
+class Novelty(Op):
+    """An operator that nobody knows."""
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        return inputs
+
+
+def test_a_node_without_a_kernel_is_an_error_with_both_reasons() -> None:
+    with pytest.raises(UnsupportedOp) as failure:
+        compiled_for(between_convolutions(Novelty()))
+    reasons = "on the NPU: no instruction computes it; on the Arm core: no kernel"
+    assert failure.value.message == f"no unit of edge-256 runs 1 nodes: source1 (Novelty): {reasons}"
+
+
+def test_a_schedule_keeps_the_calls() -> None:
+    graph = between_convolutions(reversal((1, CHANNELS, SIDE, SIDE), 2))
+    compiled = compiled_for(graph)
+    assert compiled.schedule.splitlines().count('call "n1" 0') == 1
+    assert compiled_for(graph, schedule=compiled.schedule).program == compiled.program
+    assert compiled_for(graph, lock=compiled.lock).program == compiled.program
+    with pytest.raises(DoesNotFit, match=r"n1: its calls are \[\], need 0 to 0 in order"):
+        compiled_for(graph, schedule=compiled.schedule.replace('call "n1" 0\n', ""))
+    with pytest.raises(DoesNotFit, match=r"n0 runs mac\.conv, not on the Arm core"):
+        compiled_for(graph, schedule=compiled.schedule.replace('call "n1" 0', 'call "n0" 0'))
+
+
+def test_calls_wait_for_instructions_and_instructions_for_calls_but_no_call_for_another() -> None:
+    waits = WaitTracker(1024)
+    for i, queue in enumerate((Queue.DMA_IN, Queue.DMA_OUT, Queue.MAC, Queue.VEC)):
+        waits.visit(queue, [], [(64 * i, 64 * i + 64)])
+    extra, conditions = waits.visit(Queue.ARM, [(0, 256)], [(256, 512)])
+    assert extra == [(Queue.DMA_IN, 1)]
+    assert conditions == [(Queue.DMA_OUT, 1), (Queue.MAC, 1), (Queue.VEC, 1)]
+    assert waits.visit(Queue.ARM, [(256, 512)], [(512, 576)]) == ([], [])
+    assert waits.visit(Queue.MAC, [(512, 576)], [(576, 640)]) == ([], [(Queue.ARM, 3)])

@@ -1,24 +1,20 @@
 """Programs of TFLite networks give, on the simulator, the bytes of TensorFlow Lite Micro."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from isa.target_file import load_target
 from npuc.compiler import Options, compile_model
-from npuc.graph.graph import evaluate
-from npuc.ops.integer.indexing import ArgMax, GatherNd
-from npuc.passes import STRUCTURE_PASSES, run_passes
+from npuc.firmware.host import host_kernels
 from simulator.machine import Machine
 from simulator.program import load as load_program
 from tests.tflite_models import IS_LONG, LARGE, SMALL, golden_outputs, load, stored_samples, to_host
 
 SRAM_BYTES = 1 << 21
 
-QUICK = [name for name in SMALL if name not in ("mlperf_resnet8_large", "keras_lstm_mnist")]
+QUICK = [*(name for name in SMALL if name not in ("mlperf_resnet8_large", "keras_lstm_mnist")), "lenet300"]
 
-NETWORKS = [name for name in (*SMALL, *LARGE) if name != "movenet_lightning"] if IS_LONG else QUICK
+NETWORKS = [*SMALL, *LARGE, "lenet300"] if IS_LONG else QUICK
 """Those that take long to compile are left to the long run (NPUC_LONG=1)."""
 
 
@@ -26,7 +22,7 @@ NETWORKS = [name for name in (*SMALL, *LARGE) if name != "movenet_lightning"] if
 def test_every_byte_of_the_program_equals_tensorflow_lite(name: str) -> None:
     graph = load(name)
     compiled = compile_model(graph, None, Options(load_target("edge-256"), SRAM_BYTES, strip=True))
-    machine = Machine(load_program(compiled.program), SRAM_BYTES, strict=True)
+    machine = Machine(load_program(compiled.program), SRAM_BYTES, strict=True, kernels=host_kernels())
     for sample, inputs in enumerate(stored_samples(graph, name)):
         outputs = machine.run(inputs)
         for value, expected in zip(graph.outputs, golden_outputs(graph, name, sample), strict=True):
@@ -42,15 +38,3 @@ def test_reset_starts_a_stream_again() -> None:
         runs.append([machine.run(inputs)[graph.outputs[0]].item() for inputs in stored_samples(graph, "mww_vad")])
         machine.reset()
     assert runs[0] == runs[1]
-
-
-@pytest.mark.skipif(not IS_LONG, reason="part of the long run (NPUC_LONG=1)")
-def test_movenet_up_to_its_keypoints_is_bit_exact() -> None:
-    graph = load("movenet_lightning")
-    ends = [node for node in graph.nodes if isinstance(node.op, ArgMax | GatherNd)]
-    heads = tuple(dict.fromkeys(node.inputs[0] for node in ends[:2]))
-    graph = run_passes(replace(graph, outputs=heads, host={}), STRUCTURE_PASSES)
-    compiled = compile_model(graph, None, Options(load_target("edge-256"), SRAM_BYTES, strip=True))
-    inputs = next(stored_samples(graph, "movenet_lightning"))
-    outputs, expected = Machine(load_program(compiled.program), SRAM_BYTES).run(inputs), evaluate(graph, inputs)
-    assert all(np.array_equal(outputs[name], expected[name]) for name in heads)
