@@ -1,16 +1,15 @@
 """The NPU as firmware sees it: registers (isa/registers.py) around machines that share the firmware's memory.
 
-The device counts its own cycles; whoever owns it says how far time has come. A run's data are computed at its end:
-firmware that reads outputs too early finds the old ones.
+The device counts its own cycles; whoever owns it says how far time has come. An instruction computes its data when it
+retires: firmware that reads outputs too early finds the old ones. Calls of the Arm core are the firmware's: the device
+learns from ARM_COUNT when one has ended, and lets the instructions go on that wait for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from isa.container_format import ALIGNMENT_BYTES, CONTAINER_HEADER, CONTAINER_VERSION, MAGIC
 from isa.errors import IsaError
@@ -18,13 +17,11 @@ from isa.instructions import Queue
 from isa.record import decode_record
 from isa.registers import BY_OFFSET, DEVICE_ID, DEVICE_VERSION, NO_WAIT, Control, Fault, Interrupt, Status
 from isa.target import Target
-from isa.timing import TICKS
+from simulator.device_run import Bound, Run, prepare, retirement
 from simulator.errors import SimulatorFault
 from simulator.machine import Machine
 from simulator.memory import Bytes
-from simulator.order import COUNTER_RANGE
-from simulator.program import load
-from simulator.trace import timing
+from simulator.order import COUNTER_RANGE, UNITS
 
 Resolve = Callable[[int, int], Bytes | None]
 """(address, n_bytes) to those bytes of the firmware's memory, shared, read-only in flash; None where no memory is."""
@@ -33,17 +30,6 @@ _WORD = 0xFFFFFFFF
 _NO_QUEUE = NO_WAIT >> 16
 _STORED = ("PROGRAM", "SRAM_BASE", "SRAM_BYTES", "IRQ_ENABLE", "ARM_COUNT", "WAIT_1", "WAIT_2")
 """Registers that a write changes and does nothing else with."""
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A program bound to an arena: ready to run, as long as its bytes stay what they were."""
-
-    data: bytes
-    machine: Machine
-    n_cycles: int
-    retired: dict[int, npt.NDArray[np.int64]]
-    """Cycle, from the start, at which each instruction of a queue retires."""
 
 
 class Refused(Exception):
@@ -69,8 +55,9 @@ class NpuDevice:
     def _reset(self) -> None:
         self._values = dict.fromkeys(_STORED, 0) | {"WAIT_0": NO_WAIT, "WAIT_1": NO_WAIT, "WAIT_2": NO_WAIT}
         self._status, self._fault, self._pending = Status(0), Fault.NONE, Interrupt(0)
-        self._run: Bound | None = None
+        self._run: Run | None = None
         self._began = self._cycles = 0
+        self._is_armed = False
         self._progress_at: int | None = None
 
     @property
@@ -81,19 +68,22 @@ class NpuDevice:
     @property
     def next_event(self) -> int | None:
         """Cycle at which something happens by itself."""
-        ends = self._began + self._run.n_cycles if self._run and Status.BUSY in self._status else None
-        return min((cycle for cycle in (ends, self._progress_at) if cycle is not None), default=None)
+        end = self._run.end if self._run and Status.BUSY in self._status else None
+        events = (None if end is None else self._began + end, self._progress_at)
+        return min((cycle for cycle in events if cycle is not None), default=None)
 
     def advance_to(self, cycle: int) -> None:
         """Let time come to `cycle`; it never goes back."""
         self._now = max(self._now, cycle)
+        if self._run and Status.BUSY in self._status:
+            self._run.advance_to(self._now - self._began)
+            end = self._run.end
+            if end is not None and self._now >= self._began + end:
+                self.n_runs += 1
+                self._end(end)
         if self._progress_at is not None and self._now >= self._progress_at:
-            self._progress_at = None
+            self._is_armed, self._progress_at = False, None
             self._pending |= Interrupt.PROGRESS
-        if self._run and Status.BUSY in self._status and self._now >= self._began + self._run.n_cycles:
-            self._run.machine.execute()
-            self.n_runs += 1
-            self._end(self._run.n_cycles)
 
     def _end(self, n_cycles: int, fault: Fault = Fault.NONE) -> None:
         self._status = Status.DONE | (Status.FAULT if fault else Status(0))
@@ -124,7 +114,10 @@ class NpuDevice:
         elif name == "IRQ_PENDING":
             self._pending &= ~Interrupt(value & 3)
         else:
-            self._values[name] = value % COUNTER_RANGE if name == "ARM_COUNT" else value
+            before, self._values[name] = self._values[name], value % COUNTER_RANGE if name == "ARM_COUNT" else value
+            if name == "ARM_COUNT":
+                self._calls_ended(before)
+            self._is_armed |= name == "WAIT_0"
             if name in ("WAIT_0", "ARM_COUNT"):
                 self._arm()
 
@@ -132,18 +125,31 @@ class NpuDevice:
         if value & Control.RESET:
             self._reset()
         if value & Control.START and Status.BUSY not in self._status:
-            self._began, self._progress_at = self._now, None
+            self._began, self._is_armed, self._progress_at = self._now, False, None
             try:
-                self._run = self._bind()
+                self._run = Run(self._bind(), self._values["ARM_COUNT"])
                 self._status, self._fault = Status.BUSY, Fault.NONE
             except Refused as refused:
                 self.reports.append(str(refused))
                 self._end(0, refused.fault)
 
+    def _calls_ended(self, before: int) -> None:
+        """The counter of the Arm core was `before` and is further now."""
+        ended = (self._values["ARM_COUNT"] - before) % COUNTER_RANGE
+        if ended and self._run and Status.BUSY in self._status:
+            if ended >= COUNTER_RANGE // 2:
+                raise SimulatorFault(
+                    f"writes {self._values['ARM_COUNT']} to ARM_COUNT, which holds {before}, while a program runs",
+                    "count calls upwards, from 0 before each start",
+                )
+            self._run.calls_ended(ended, self._now - self._began)
+
     def _arm(self) -> None:
         """Find out when all conditions hold."""
         conditions = [self._values[f"WAIT_{i}"] for i in range(3)]
         if all(condition >> 16 == _NO_QUEUE for condition in conditions):
+            self._is_armed = False
+        if not self._is_armed:
             self._progress_at = None
             return
         times = [self._holds_at(condition >> 16, condition % COUNTER_RANGE) for condition in conditions]
@@ -157,8 +163,8 @@ class NpuDevice:
             return self._now
         retired = np.empty(0, np.int64)
         first = self._values["ARM_COUNT"]
-        if queue != Queue.ARM:
-            retired = self._run.retired.get(queue, retired) + self._began if self._run else retired
+        if queue in UNITS and self._run:
+            retired = self._run.retired(Queue(queue)) + self._began
             first = int(np.searchsorted(retired, self._now, "right"))
             retired = retired[first:]
         holds = (first + np.arange(len(retired) + 1) - count) % COUNTER_RANGE < COUNTER_RANGE // 2
@@ -197,19 +203,14 @@ class NpuDevice:
 
     def _load(self, data: bytes, arena: Bytes) -> Bound:
         try:
-            program = load(data)
-            times = timing(program, self.target)
-            timeline = times.timeline
+            program, alone = prepare(data, self.target)
         except (IsaError, SimulatorFault) as error:
             raise Refused(Fault.PROGRAM, str(error)) from error
         try:
             machine = Machine(program, sram=arena)
         except SimulatorFault as error:
             raise Refused(Fault.ACCESS, str(error)) from error
-        cycles = -(-timeline.retire // TICKS)
-        queues = times.schedule.queue
-        retired = {int(queue): np.sort(cycles[queues == queue]) for queue in np.unique(queues)}
-        return Bound(data, machine, timeline.total_cycles, retired)
+        return Bound(data, machine, alone, retirement(alone, []))
 
 
 def _register(offset: int, access: str) -> str:

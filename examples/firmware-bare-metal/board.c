@@ -65,7 +65,7 @@ void npuc_hook_wait(npuc_device *device)
 {
     if (device->completion == NPUC_INTERRUPT) {
         __asm__ volatile("cpsid i" ::: "memory");
-        if (npuc_is_busy(device)) {
+        if (npuc_is_waiting(device)) {
             __asm__ volatile("wfi" ::: "memory");
         }
         __asm__ volatile("cpsie i" ::: "memory");

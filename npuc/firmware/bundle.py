@@ -13,17 +13,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from isa.codec import decode_program
-from isa.container import Container, read_container, write_container
+from isa.arm_calls import NO_KERNEL, ArmCall, decode_arm_calls
+from isa.container import read_container, write_container
 from isa.descriptors import Memory, split_address
 from isa.header import c_header
-from isa.instructions import Queue
 from isa.registers import registers_header
+from npuc.arm.kernel_spec import KERNEL
 from npuc.errors import NpucError, UsageError
+from npuc.firmware.kernel_source import kernel_files
+from npuc.firmware.layer_end import layer_ends
 from npuc.firmware.model_source import (
-    Layer,
     Model,
     header_text,
     identifier,
@@ -39,9 +38,6 @@ CMAKE = Path(__file__).parent / "cmake"
 MANIFEST = "npuc.json"
 """Marks a folder of ours, which may be replaced."""
 
-_ENDS = (Queue.DMA_OUT, Queue.MAC, Queue.VEC)
-"""Queues whose instructions end a layer."""
-
 
 class FirmwareError(NpucError):
     """The program cannot go into firmware, or the folder cannot be written."""
@@ -53,15 +49,24 @@ def make_model(data: bytes, name: str, layer_of: Mapping[int, str]) -> Model:
     IsaError: the bytes are no program. FirmwareError: it needs what the driver does not do.
     """
     container = replace(read_container(data), reference=b"")
-    if container.arm_calls:
-        raise FirmwareError("the program calls the Arm core, which the driver does not do yet", stage=STAGE,
-                            hint="compile the model with all nodes on the NPU")  # fmt: skip
+    kernels = called_kernels(decode_arm_calls(container.arm_calls))
     reaches = [_reach(entry.name, entry.address, entry.n_bytes) for entry in container.io]
     peak = container.metadata.get("sram_peak_bytes")
     if not isinstance(peak, int) or not 0 < peak < 1 << 30:
         raise FirmwareError("the program does not say how much sram it needs", stage=STAGE, hint="compile it again")
     stored = write_container(container)
-    return Model(identifier(name), container, stored, max(peak, *reaches, 1), layer_ends(container, layer_of))
+    return Model(identifier(name), container, stored, max(peak, *reaches, 1), layer_ends(container, layer_of), kernels)
+
+
+def called_kernels(calls: Sequence[ArmCall]) -> tuple[str, ...]:
+    """Names of the kernels, by number; FirmwareError for one that this release does not have in that version."""
+    known = {(spec.kernel_id, spec.version): name for name, spec in KERNEL.items()}
+    called = sorted({(call.kernel, call.version) for call in calls if call.kernel != NO_KERNEL})
+    missing = [f"kernel {kernel} of version {version}" for kernel, version in called if (kernel, version) not in known]
+    if missing:
+        raise FirmwareError(f"the program calls {', '.join(missing)}, which this release does not have", stage=STAGE,
+                            hint="compile the model again with this release")  # fmt: skip
+    return tuple(known[key] for key in called)
 
 
 def _reach(name: str, address: int, n_bytes: int) -> int:
@@ -73,24 +78,12 @@ def _reach(name: str, address: int, n_bytes: int) -> int:
     return offset + n_bytes
 
 
-def layer_ends(container: Container, layer_of: Mapping[int, str]) -> tuple[Layer, ...]:
-    """Layers in the order of their last instruction."""
-    queues = decode_program(container.instructions).queue
-    last: dict[str, int] = {}
-    for index in np.flatnonzero(np.isin(queues, _ENDS)).tolist():
-        if index in layer_of:
-            last[layer_of[index]] = index
-    ends = sorted((index, name) for name, index in last.items())
-    return tuple(
-        Layer(name, int(queues[index]), int(np.count_nonzero(queues[: index + 1] == queues[index])) % (1 << 16))
-        for index, name in ends
-    )
-
-
 def bundle_files(models: Sequence[Model]) -> dict[str, bytes]:
     """Contents of the folder by name; the same models give the same bytes."""
     names = [model.name for model in models]
     files = {path.name: path.read_text(encoding="utf-8") for path in sorted(RUNTIME.iterdir())}
+    # Without models, the driver is for any that may come.
+    files |= kernel_files([name for model in models for name in model.kernels] if models else None)
     runtime = [name for name in files if name.endswith(".c") and name != "npuc_float.c"]
     files |= {"npuc_isa.h": c_header(), "npuc_registers.h": registers_header()}
     for model in models:
@@ -119,6 +112,7 @@ def model_record(model: Model) -> dict[str, Any]:
         "program_bytes": len(model.data),
         "program_sha256": hashlib.sha256(model.data).hexdigest(),
         "arena_bytes": model.arena_bytes,
+        "kernels": list(model.kernels),
         "tensors": [{**asdict(entry), "c_name": f"{model.name}_{name}", "shape": list(entry.shape),
                      "offset": split_address(entry.address)[1]} for name, entry in model.tensors()],
         "layers": [asdict(layer) for layer in model.layers],

@@ -11,6 +11,7 @@ import numpy as np
 from isa.container import Container, IoEntry
 from isa.container_format import ALIGNMENT_BYTES
 from isa.descriptors import split_address
+from npuc.arm.kernel_spec import KERNEL
 
 WORDS_PER_LINE = 10
 C_TYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "float32": "float",
@@ -21,11 +22,12 @@ QUANTIZED_TYPES = {"int8": "NPUC_INT8", "uint8": "NPUC_UINT8", "int16": "NPUC_IN
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer has ended when `count` instructions of `queue` have retired."""
+    """A layer has ended when `count` instructions of `queue` have retired, which `n_calls` Arm calls come before."""
 
     name: str
     queue: int
     count: int
+    n_calls: int = 0
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Model:
     """The container as a file."""
     arena_bytes: int
     layers: tuple[Layer, ...] = ()
+    kernels: tuple[str, ...] = ()
+    """What its Arm calls call."""
 
     @property
     def title(self) -> str:
@@ -150,14 +154,29 @@ def source_text(model: Model) -> str:
         "",
         f"extern const uint32_t {m}_program_words[];",
         "",
+        *_kernel_table(model),
         f"const npuc_program {m}_program = {{",
         f"    NPUC_ABI, {macro}_PROGRAM_BYTES, {macro}_ARENA_BYTES, {m}_program_words,",
+        f"    {f'{m}_kernels' if model.kernels else '0'}, {len(model.kernels)}u,",
         "};",
     ]
     if model.layers:
-        rows = (f"    {{{literal(layer.name)}, {layer.queue}, {layer.count}}}," for layer in model.layers)
+        rows = (
+            f"    {{{literal(layer.name)}, {layer.queue}, {layer.count}, {layer.n_calls}u}}," for layer in model.layers
+        )
         lines += ["", f"const npuc_layer {m}_layers[{macro}_N_LAYERS] = {{", *rows, "};"]
     return "\n".join(lines) + "\n"
+
+
+def _kernel_table(model: Model) -> Iterator[str]:
+    """`<m>_kernels`: the kernels that the program calls, and no others, so that no others are linked."""
+    if model.kernels:
+        yield f"static const npuc_kernel_entry {model.name}_kernels[{len(model.kernels)}] = {{"
+        for name in model.kernels:
+            spec = KERNEL[name]
+            size = f"(uint32_t)sizeof(npuc_{name}_parameters)"
+            yield f"    {{{spec.kernel_id}u, {spec.version}u, {size}, npuc_{name}}},"
+        yield from ("};", "")
 
 
 def program_text(model: Model) -> str:
@@ -196,6 +215,7 @@ def makefile_text(models: Sequence[Model], runtime: Sequence[str]) -> str:
     rows = " \\\n".join(f"  $(NPUC_DIR){name}" for name in sources)
     return (
         "# include path/npuc.mk, compile $(NPUC_SOURCES) with $(NPUC_CFLAGS); npuc_float.c is optional.\n"
+        "# -ffp-contract=off: kernels of float32 compute the same bits everywhere.\n"
         "NPUC_DIR := $(dir $(lastword $(MAKEFILE_LIST)))\n"
-        f"NPUC_CFLAGS := -I$(NPUC_DIR)\nNPUC_SOURCES := \\\n{rows}\n"
+        f"NPUC_CFLAGS := -I$(NPUC_DIR) -ffp-contract=off\nNPUC_SOURCES := \\\n{rows}\n"
     )

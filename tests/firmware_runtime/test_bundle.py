@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from isa import arithmetic
+from isa.arm_calls import ArmCall, encode_arm_calls
 from isa.container import read_container, write_container
 from isa.container_format import CONSTANTS_OFFSET, TABLE_OFFSET, IoEntry
 from isa.errors import IsaError
+from isa.instructions import Queue
 from isa.registers import DEVICE_VERSION, REGISTERS
 from isa.state import StateEntry, encode_states
 from npuc.cli import main
@@ -27,7 +29,7 @@ from simulator.arm_image import load_image
 from tests.firmware_runtime.build import BOARD, FLAGS, compiler, model, program, run, variant
 from tests.shared_data import ROOT, leave_out
 
-ABI = 0x4E500001
+ABI = 0x4E500002
 HOSTILE = 'a*/ b"\\??/\n#error é'
 
 
@@ -87,7 +89,6 @@ def test_programs_that_the_driver_cannot_serve_are_refused() -> None:
     container = read_container(program("ink"))
     in_dram = replace(container.io[0], address=2 << 30)
     for changed, message in (
-        (replace(container, arm_calls=bytes(64)), "calls the Arm core"),
         (replace(container, io=(in_dram,)), "lies in dram"),
         (replace(container, metadata={}), "does not say how much sram"),
     ):
@@ -232,7 +233,8 @@ def write_states(library: ctypes.CDLL, data: bytes, arena_bytes: int) -> tuple[i
 
     class Program(ctypes.Structure):
         _fields_ = (("abi", ctypes.c_uint32), ("n_bytes", ctypes.c_uint32), ("arena_bytes", ctypes.c_uint32),
-                    ("words", ctypes.c_void_p))  # fmt: skip
+                    ("words", ctypes.c_void_p), ("kernels", ctypes.c_void_p),
+                    ("n_kernels", ctypes.c_uint32))  # fmt: skip
 
     memory = np.zeros(len(data) + 64, np.uint8)
     start = -memory.ctypes.data % 64
@@ -253,20 +255,23 @@ def test_damaged_programs_with_right_checksums_write_nothing_outside_the_arena(
         leave_out("no C compiler for this machine")
     for name, content in bundle_files([]).items():
         (tmp_path / name).write_bytes(content)
-    sources = ["npuc_program.c", "npuc_hooks.c"]
+    sources = ["npuc_program.c", "npuc_calls.c", "npuc_hooks.c"]
     subprocess.run([str(command), *WARNINGS, "-O2", "-fsanitize=undefined", "-fno-sanitize-recover", "-shared", "-fPIC",
                     *sources, "-o", "program.so"], cwd=tmp_path, check=True)  # fmt: skip
     library = ctypes.CDLL(str(tmp_path / "program.so"))
     arena_bytes = model("ink").arena_bytes
     states = [StateEntry(1 << 30 | arena_bytes - 64 * i, bytes(range(64))) for i in (1, 2)]
+    waiting = ArmCall(0, 0, 0, b"", ((Queue.MAC, 1),), ())
     accepted = 0
     for _ in range(3000):
-        section = bytearray(encode_states(states))
-        for place in rng.integers(0, 40, rng.integers(0, 3)):
-            section[place] = rng.choice([0, 1, 64, 127, 128, 255])
-        data = bytearray(variant(model("ink"), "m", state=bytes(section)).data)
+        sections = [bytearray(encode_states(states)), bytearray(encode_arm_calls([waiting, waiting]))]
+        for section in sections:
+            for place in rng.integers(0, 40, rng.integers(0, 3)):
+                section[place] = rng.choice([0, 1, 64, 127, 128, 255])
+        state, calls = map(bytes, sections)
+        data = bytearray(variant(model("ink"), "m", state=state, arm_calls=calls).data)
         if rng.integers(2):
-            place = int(rng.integers(TABLE_OFFSET, TABLE_OFFSET + 16 * 6))
+            place = int(rng.integers(TABLE_OFFSET, TABLE_OFFSET + 16 * 7))
             data[place] = rng.choice([0, 1, 64, 127, 128, 255])
         crc = zlib.crc32(bytes(data[: TABLE_OFFSET - 4] + data[TABLE_OFFSET:CONSTANTS_OFFSET]))
         data[TABLE_OFFSET - 4 : TABLE_OFFSET] = crc.to_bytes(4, "little")

@@ -74,7 +74,8 @@ def test_a_second_build_does_nothing(built: Path) -> None:
 def test_mistakes_in_npuc_add_model_are_named(tmp_path: Path) -> None:
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.20)\nproject(x NONE)\nfunction(add_library)\nendfunction()\n"
-        "function(target_include_directories)\nendfunction()\n"
+        "function(target_include_directories)\nendfunction()\nfunction(target_link_libraries)\nendfunction()\n"
+        "function(target_compile_options)\nendfunction()\n"
         "find_package(npuc REQUIRED CONFIG)\nnpuc_add_model(m m.onnx CALIBRATED t.json)\n"
     )
     options = [f"-Dnpuc_DIR={CMAKE}", f"-DNPUC_EXECUTABLE={BIN / 'npuc'}", "-G", "Unix Makefiles"]

@@ -60,7 +60,7 @@ static uint8_t arena[16384] __attribute__((aligned(64)));
 int main(void)
 {
     const uint32_t *words = (const uint32_t *)0x08100000u;
-    const npuc_program program = {NPUC_ABI, words[4], sizeof arena, words};
+    const npuc_program program = {NPUC_ABI, words[4], sizeof arena, words, 0, 0};
     require(npuc_device_init(&npu, NPU_BASE, NPUC_POLL));
     require(npuc_model_init(&context, &npu, &program, arena, sizeof arena));
     require(npuc_run(&context));

@@ -3,14 +3,16 @@
 #   npuc_add_model(<library> <model> TARGET <target> [CALIBRATION <table.json or data>] [LOCK <file>] [OPTIONS <...>])
 #
 # Compiles the model when it, its calibration or its lock changes, and makes a static library whose header is <library>.h.
-# Libraries of several models share the driver, the target npuc_runtime. CALIBRATION is what `npuc compile` takes with
+# Libraries of several models share the driver, the target npuc_runtime, and the kernels of Arm calls, the target
+# npuc_kernels, of which the linker takes those that a model calls. CALIBRATION is what `npuc compile` takes with
 # --calibration or --data; a .tflite model needs none. Without LOCK the search runs again whenever something changes;
 # with it, the file holds its decisions and is to be committed. OPTIONS are passed to `npuc compile` as they are.
 
 get_filename_component(_npuc_package "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 find_program(NPUC_EXECUTABLE npuc HINTS "${_npuc_package}/../../../bin" "${_npuc_package}/.venv/bin" REQUIRED)
 
-# The driver, from the same npuc as the models; copied where it changed, so that configuring again builds nothing.
+# Driver and kernels, from the same npuc as the models; copied where they changed, so that configuring again builds
+# nothing. Kernels of float32 compute the same bits everywhere when products are not fused with sums.
 if(NOT TARGET npuc_runtime)
   set(_npuc_runtime "${CMAKE_BINARY_DIR}/npuc-runtime")
   set(_npuc_made "${CMAKE_BINARY_DIR}/CMakeFiles/npuc-runtime")
@@ -23,10 +25,14 @@ if(NOT TARGET npuc_runtime)
   file(MAKE_DIRECTORY "${_npuc_runtime}")
   execute_process(COMMAND "${CMAKE_COMMAND}" -E copy_if_different ${_npuc_files} "${_npuc_runtime}"
                   COMMAND_ERROR_IS_FATAL ANY)
+  file(GLOB _npuc_kernel_files "${_npuc_runtime}/npuc_kernel_*.c")
+  add_library(npuc_kernels STATIC ${_npuc_kernel_files})
+  target_include_directories(npuc_kernels PUBLIC "${_npuc_runtime}")
+  target_compile_options(npuc_kernels PRIVATE -ffp-contract=off)
   add_library(npuc_runtime STATIC
-    "${_npuc_runtime}/npuc_driver.c" "${_npuc_runtime}/npuc_program.c" "${_npuc_runtime}/npuc_hooks.c"
-    "${_npuc_runtime}/npuc_float.c")
-  target_include_directories(npuc_runtime PUBLIC "${_npuc_runtime}")
+    "${_npuc_runtime}/npuc_driver.c" "${_npuc_runtime}/npuc_program.c" "${_npuc_runtime}/npuc_calls.c"
+    "${_npuc_runtime}/npuc_hooks.c" "${_npuc_runtime}/npuc_float.c")
+  target_link_libraries(npuc_runtime PUBLIC npuc_kernels)
 endif()
 
 function(npuc_add_model library model)

@@ -70,14 +70,22 @@ npuc_status npuc_device_init(npuc_device *device, uintptr_t base, npuc_completio
     return NPUC_OK;
 }
 
+/* A plain assignment becomes a call of the compiler's own, which a freestanding link may lack. */
+static void clear(npuc_context *context)
+{
+    volatile uint8_t *bytes = (volatile uint8_t *)context;
+    for (uint32_t i = 0; i < sizeof *context; i++) {
+        bytes[i] = 0;
+    }
+}
+
 npuc_status npuc_model_init(npuc_context *context, npuc_device *device, const npuc_program *program, void *arena,
                             uint32_t arena_bytes)
 {
-    static const npuc_context empty;
     if (context == NULL || device == NULL || program == NULL || program->words == NULL || arena == NULL) {
         return NPUC_ERROR_NULL_POINTER;
     }
-    *context = empty;
+    clear(context);
     if (device->registers == NULL) {
         return NPUC_ERROR_NOT_INITIALIZED;
     }
@@ -228,6 +236,9 @@ static int serve_calls(npuc_context *context)
     } else if (context->can_call != 0u) {
         make_call(context);
     } else if (context->has_ended != 0u && context->calls.n_left == 0u) {
+        hold(context->device);
+        service(context->device); /* the last layers, before the interrupt comes to it */
+        release(context->device);
         finish(context, NPUC_OK);
     } else {
         return 0;
