@@ -12,6 +12,7 @@ from isa.target import Target
 from isa.target_file import target_to_dict
 from npuc.emit.arm import emit_calls
 from npuc.emit.certificate import certify_cycles
+from npuc.emit.demand import demand_of
 from npuc.emit.judge import plan_cycles, stream_timeline, stream_work
 from npuc.emit.program import debug_map, write_program
 from npuc.emit.report import compile_report, program_metadata
@@ -23,7 +24,7 @@ from npuc.legalize import legalize
 from npuc.lock import Lock, check_lock, make_lock
 from npuc.lower import Kernel
 from npuc.partition import ARM, partition
-from npuc.passes import GRAPH_PASSES, INTEGER_PASSES, run_passes
+from npuc.passes import GRAPH_PASSES, HARDWARE_PASSES, INTEGER_PASSES, run_passes
 from npuc.passes.rule import Misses
 from npuc.schedule import storages_of
 from npuc.schedule.policy import POLICIES, SEARCH
@@ -80,7 +81,8 @@ def compile_model(graph: Graph, table: QuantTable | None, options: Options) -> C
     target = options.target
     integer = _seen(options.on_pass, "quantize", quantized(graph, table))
     fused = run_passes(integer, INTEGER_PASSES, _listener(options.on_pass))
-    legal = _seen(options.on_pass, "legalize", legalize(fused, target))
+    shaped = run_passes(fused, HARDWARE_PASSES, _listener(options.on_pass))
+    legal = _seen(options.on_pass, "legalize", legalize(shaped, target))
     parted = partition(legal, target, options.fallback)
     placed, kernels = _seen(options.on_pass, "layout", parted.graph), parted.kernels
     reference = graph_to_bytes(integer)
@@ -89,8 +91,8 @@ def compile_model(graph: Graph, table: QuantTable | None, options: Options) -> C
     stream = emit_stream(scheduled.plan, target)
     calls = emit_calls(scheduled.plan, stream)
     timeline, work = stream_timeline(stream, target), stream_work(stream, target)
-    certificate = certify_cycles(kernels, target)
-    metadata = program_metadata(placed, scheduled, timeline, target, certificate)
+    demand, certificate = demand_of(fused, target), certify_cycles(kernels, target)
+    metadata = program_metadata(placed, scheduled, timeline, demand, certificate)
     program = write_program(
         placed,
         scheduled.plan,
@@ -102,7 +104,7 @@ def compile_model(graph: Graph, table: QuantTable | None, options: Options) -> C
     )
     return Compiled(
         program, debug_map(placed, scheduled.plan, stream, calls),
-        compile_report(parted, scheduled, stream, timeline, work, target, len(program), certificate),
+        compile_report(parted, scheduled, stream, timeline, work, target, len(program), demand, certificate),
         _lock(text, reference, options), text,
     )  # fmt: skip
 

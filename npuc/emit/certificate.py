@@ -18,7 +18,7 @@ from isa.instructions import BY_MNEMONIC, Queue
 from isa.target import Target
 from isa.timing import work_of
 from isa.timing.geometry import WORD_BYTES
-from npuc.emit.entropy import entropy_bytes
+from npuc.emit.demand import entropy_bytes
 from npuc.lower.kernel import Kernel
 from npuc.schedule.blocks import FLASH, work_columns
 from npuc.task.task import Compute

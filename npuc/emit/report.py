@@ -8,42 +8,14 @@ from typing import Any
 from isa.target import Target
 from isa.timing import Timeline, Work
 from npuc.emit.certificate import Certificate
-from npuc.emit.entropy import entropy_bytes
+from npuc.emit.demand import Demand
 from npuc.emit.stream import Stream
 from npuc.graph.graph import Graph
-from npuc.graph.types import Array
 from npuc.layout.trans_data import TransData
 from npuc.lock import tool_version
 from npuc.lower.kernel import Kernel
-from npuc.ops.integer.conv import QConv
 from npuc.partition import Partition
 from npuc.task.text import Scheduled
-
-
-def weights_of(graph: Graph) -> list[Array]:
-    """Weight tensors of the convolutions, each constant once."""
-    names = dict.fromkeys(node.inputs[1] for node in graph.nodes if isinstance(node.op, QConv))
-    return [graph.constants[name] for name in names]
-
-
-def stored_weight_bytes(kernels: Iterable[Kernel]) -> int:
-    """Bytes that the weights take in flash, their code tables included."""
-    own = [kernel.parameters for kernel in kernels if not kernel.shares]
-    return sum(len(parameters.weights) + len(parameters.code_table) for parameters in own)
-
-
-def peak_macs(target: Target) -> int:
-    """Multiply-accumulates of the array in one cycle."""
-    costs = target.costs
-    lanes = max(channels * taps for channels, taps in costs.mac_step_taps)
-    pixels = costs.mac_step_pixels_h * costs.mac_step_pixels_w
-    return lanes * costs.mac_step_cout * pixels // costs.mac_step_cycles
-
-
-def bound_cycles(graph: Graph, macs: int, target: Target) -> int:
-    """max(MACs / peak MACs, entropy of the weights / flash rate): the bound of `profile` and `compile`."""
-    stream = -(-entropy_bytes(weights_of(graph)) // target.board.flash_bytes_per_cycle)
-    return max(-(-macs // peak_macs(target)), stream)
 
 
 def compile_report(
@@ -54,11 +26,11 @@ def compile_report(
     work: Work,
     target: Target,
     n_program_bytes: int,
+    demand: Demand,
     certificate: Certificate,
 ) -> dict[str, Any]:
     """The keys of `compile --json`, without what the command line adds."""
     graph, kernels = parted.graph, scheduled.plan.kernels.values()
-    raw = sum(array.size for array in weights_of(graph))
     macs = sum(kernel.macs for kernel in kernels)
     read = int(work.descriptor_bytes.sum()) + len(stream.code)
     offchip = int(work.flash_bytes.sum() + work.dram_bytes.sum()) + read
@@ -69,18 +41,24 @@ def compile_report(
             "gap_bytes": scheduled.peak_bytes - scheduled.bound_bytes,
         },
         "cycles": {"predicted": timeline.total_cycles, "arm": arm_cycles(kernels),
-                   "bound": bound_cycles(graph, macs, target), "lower_bound": certificate.cycles,
+                   "bound": demand.bound_cycles, "lower_bound": certificate.cycles,
                    "lower_bound_by": certificate.resource},
         "flash": {
             "program_bytes": n_program_bytes, "weights_bytes": stored_weight_bytes(kernels),
-            "weights_raw_bytes": raw, "offchip_bytes": offchip, "offchip_stream_bytes": read,
+            "weights_raw_bytes": demand.weights_bytes, "offchip_bytes": offchip, "offchip_stream_bytes": read,
             "stream_bytes": stream.overhead_bytes,
         },
-        "macs": macs,
+        "macs": demand.macs,
         "npu_mac_share": sum(kernel.macs for kernel in kernels if kernel.arm is None) / macs if macs else 1.0,
         "arm_nodes": arm_rows(parted, kernels),
         "transdata_count": sum(isinstance(node.op, TransData) for node in graph.nodes),
     }  # fmt: skip
+
+
+def stored_weight_bytes(kernels: Iterable[Kernel]) -> int:
+    """Bytes that the weights take in flash, their code tables included."""
+    own = [kernel.parameters for kernel in kernels if not kernel.shares]
+    return sum(len(parameters.weights) + len(parameters.code_table) for parameters in own)
 
 
 def arm_cycles(kernels: Iterable[Kernel]) -> int:
@@ -103,10 +81,9 @@ def arm_rows(parted: Partition, kernels: Iterable[Kernel]) -> list[dict[str, Any
 
 
 def program_metadata(
-    graph: Graph, scheduled: Scheduled, timeline: Timeline, target: Target, certificate: Certificate
+    graph: Graph, scheduled: Scheduled, timeline: Timeline, demand: Demand, certificate: Certificate
 ) -> dict[str, Any]:
     """What the container records beside the target's tables."""
-    macs = sum(kernel.macs for kernel in scheduled.plan.kernels.values())
     return {
         "tool": tool_version(),
         "model": graph.name,
@@ -115,8 +92,8 @@ def program_metadata(
         "sram_status": scheduled.status,
         "cycles": timeline.total_cycles,
         "arm_cycles": arm_cycles(scheduled.plan.kernels.values()),
-        "bound_cycles": bound_cycles(graph, macs, target),
+        "bound_cycles": demand.bound_cycles,
         "lower_bound_cycles": certificate.cycles,
-        "macs": macs,
+        "macs": demand.macs,
         "transdata_count": sum(isinstance(node.op, TransData) for node in graph.nodes),
     }

@@ -7,6 +7,7 @@ from npuc.passes.flatten_into_conv import flatten_into_conv
 from npuc.passes.fold_affine_into_conv import fold_affine_into_conv
 from npuc.passes.fold_batch_norm import fold_batch_norm, lower_batch_norm
 from npuc.passes.fold_pad import fold_pad_into_window
+from npuc.passes.fold_stride_into_channels import fold_stride_into_channels
 from npuc.passes.fuse_residual import fuse_residual
 from npuc.passes.fuse_table import fuse_table
 from npuc.passes.merge_views import merge_views
@@ -16,7 +17,7 @@ from npuc.passes.rule import Pass, run_passes
 from npuc.passes.share_constants import share_constants
 from npuc.passes.sink_views import sink_view_below_binary, sink_view_below_unary
 
-__all__ = ["GRAPH_PASSES", "INTEGER_PASSES", "STRUCTURE_PASSES", "run_passes"]
+__all__ = ["GRAPH_PASSES", "HARDWARE_PASSES", "INTEGER_PASSES", "STRUCTURE_PASSES", "run_passes"]
 
 STRUCTURE_PASSES: tuple[Pass, ...] = (
     eliminate_dead_code,
@@ -53,3 +54,6 @@ INTEGER_PASSES: tuple[Pass, ...] = (
     fuse_residual,
 )
 """What follows quantization: the machine's output stage takes over additions and tables."""
+
+HARDWARE_PASSES: tuple[Pass, ...] = (fold_stride_into_channels, merge_views)
+"""The same network in the shape that the machine likes: what is counted as its multiplies and weights comes before."""
