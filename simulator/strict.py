@@ -71,6 +71,7 @@ class _Walk:
         sizes = {memory: len(array) for memory, array in self._memories.arrays.items()}
         self._shadow = Shadow(sizes, tensors(program, len(self._given)))
         self._workspace = Workspace()
+        self._calls = range(len(program.code), program.n_rows)
 
     def deadlocks(self) -> Iterator[Finding]:
         """Rows that never start; else one that waits for a later one, which the walk cannot follow."""
@@ -100,6 +101,9 @@ class _Walk:
                     yield self._race(index, verb, earlier, other)
             if not faults:
                 yield from self._overwritten(index, touched)
+            if self._program.call(index) is not None:
+                # A kernel may fill a tensor before it writes what is inside.
+                self._shadow.join(index, self._calls, touched)
             self._shadow.visit(index, int(queue[index]), touched)
         yield from self._outputs()
         yield from self._unread()

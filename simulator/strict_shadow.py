@@ -92,6 +92,12 @@ class Shadow:
             for pattern in row.patterns:
                 _view(self._row, pattern)[...] = self._row_tag(row)
 
+    def join(self, index: int, others: range, touched: Touched) -> None:
+        """The row continues what one of `others` began, when it writes over that before anybody has read of it."""
+        for writer in _instructions(self._writer, touched.writes):
+            if writer in others and writer not in self._is_read:
+                self._tensor[index + 1] = self._tensor[writer + 1]
+
     def write(self, index: int, pattern: Pattern) -> None:
         """The instruction, or an input that is numbered behind them, has written these bytes."""
         writer = _view(self._writer, pattern)

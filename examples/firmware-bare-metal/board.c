@@ -34,6 +34,9 @@ void reset_handler(void)
     for (uint32_t i = 0; data_start + i < data_end; i++) {
         data_start[i] = data_load[i];
     }
+#if defined(__ARM_FP)
+    *(volatile uint32_t *)0xe000ed88u |= 0xfu << 20; /* kernels of float32 use the FPU */
+#endif
     *(volatile uint32_t *)0xe000e100u = 1u; /* enable interrupt 0 */
     leave((uint32_t)main());
 }

@@ -198,6 +198,15 @@ def test_strict_mode_finds_what_calls_overwrite() -> None:
     assert found([store(0, Y, arm=2)], plus_one(X, 0), inner) == []
 
 
+def test_strict_mode_knows_what_calls_write_for_each_other() -> None:
+    """Two calls make one tensor only when nobody has read between them: here, the copy has."""
+    inner = ArmCall(1, 1, 0, b"", ((OUT, 1),), (ArmRange(sram(16), 16, True),))
+    rest = ArmCall(1, 1, 0, b"", (), (ArmRange(sram(0), 16, True), ArmRange(sram(32), 32, True)))
+    assert found([store(0, 0x400, arm=1), store(0, Y, arm=3)], plus_one(X, 0), inner, rest) == []
+    kept = [store(0, 0x400, arm=1), store(0, Y, arm=2)]
+    assert found(kept, plus_one(X, 0), inner) == [("overwritten", (100, 1))]
+
+
 @pytest.mark.parametrize(
     ("also", "message"),
     [
