@@ -1,6 +1,6 @@
 """Programs with Arm calls as firmware: the simulator's bytes in every completion mode, layers, statuses, reset."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,17 +12,21 @@ from isa.arm_calls import decode_arm_calls, encode_arm_calls
 from isa.container import CONSTANTS_OFFSET, read_container, write_container
 from isa.instructions import Queue
 from isa.registers import BY_NAME, NO_WAIT, Interrupt, Status
+from npuc.compiler import Options, compile_model, import_model
 from npuc.firmware.bundle import FirmwareError, make_model
 from npuc.firmware.host import host_kernels
 from npuc.firmware.kernel_source import kernel_files
 from npuc.firmware.model_source import Layer, Model
 from npuc.firmware.toolchain import kernel_sources
+from npuc.ops.integer.floating import Dequantize, LogSoftmax, Quantize
 from simulator.device import NpuDevice
 from simulator.errors import SimulatorFault
 from simulator.machine import Machine
 from simulator.memory import Bytes
 from simulator.program import load
+from tests.core.test_partition import between_convolutions, reversal
 from tests.firmware_runtime.build import TARGET, build, model, run
+from tests.shared_data import shared_file
 from tests.simulator.arm import IO, N, X, Y, mixed_binary, mixed_output, store, table_call
 from tests.simulator.assemble import Assembly
 
@@ -46,18 +50,48 @@ def trailing_binary() -> bytes:
     return assembly.container(IO, arm_calls=encode_arm_calls(calls), metadata={"sram_peak_bytes": Y + N})
 
 
+def compiled_binary(name: str) -> bytes:
+    """Convolutions around a node that the NPU has no instruction for; a whole network that ends in float kernels."""
+    if name == "lenet":
+        graph = import_model(shared_file("models", "tflite", "lenet300.tflite"), {})
+    elif name == "reversed":
+        graph = between_convolutions(reversal((1, 5, 8, 8), 2))
+    else:
+        graph = between_convolutions(Dequantize(0.05, 3), LogSoftmax(), Quantize(0.05, 3))
+    return compile_model(graph, None, Options(TARGET)).program
+
+
+@cache
+def programs() -> dict[str, bytes]:
+    return {
+        "mixed": mixed_binary(),
+        "trailing": trailing_binary(),
+        "reversed": compiled_binary("reversed"),
+        "floats": compiled_binary("floats"),
+        "lenet": compiled_binary("lenet"),
+    }
+
+
 MAIN = """
 #include "board.h"
 #include "ink.h"
-#include "mixed.h"
-#include "trailing.h"
+%(includes)s
 
 enum mode { POLL, SLEEP, CALLBACK, MODES };
 
 npuc_device npu;
-static npuc_context mixed, trailing, ink;
-static uint8_t arena[3][16384] __attribute__((aligned(64)));
+static npuc_context contexts[%(n)d], ink;
+static uint8_t arena[262144] __attribute__((aligned(64))), ink_arena[16384] __attribute__((aligned(64)));
 static volatile int is_done;
+
+/* Models share one arena: all of them fill their inputs, run, and have their outputs read, one after the other. */
+static const struct {
+    const char *name;
+    const npuc_program *program;
+    uint32_t input, input_bytes, output, output_bytes;
+} models[%(n)d] = {
+%(rows)s
+};
 
 static void on_done(npuc_context *context, npuc_status status, void *user)
 {
@@ -87,20 +121,20 @@ int main(void)
     for (enum mode mode = POLL; mode < MODES; mode++) {
         uint32_t random = 1;
         require(npuc_device_init(&npu, NPU_BASE, mode == POLL ? NPUC_POLL : NPUC_INTERRUPT));
-        require(mixed_init(&mixed, &npu, arena[0], sizeof arena[0]));
-        require(trailing_init(&trailing, &npu, arena[1], sizeof arena[1]));
-        require(ink_init(&ink, &npu, arena[2], sizeof arena[2]));
-        for (int sample = 0; sample < 20; sample++) {
-            for (uint32_t i = 0; i < MIXED_INPUT_X_BYTES; i++) {
-                random = random * 1664525u + 1013904223u;
-                mixed_input_x(arena[0])[i] = (uint8_t)(random >> 24);
-                trailing_input_x(arena[1])[i] = (uint8_t)(random >> 16);
+        require(ink_init(&ink, &npu, ink_arena, sizeof ink_arena));
+        for (uint32_t m = 0; m < %(n)du; m++) {
+            require(npuc_model_init(&contexts[m], &npu, models[m].program, arena, sizeof arena));
+        }
+        for (uint32_t sample = 0; sample < %(samples)du; sample++) {
+            for (uint32_t m = 0; m < %(n)du; m++) {
+                for (uint32_t i = 0; i < models[m].input_bytes; i++) {
+                    random = random * 1664525u + 1013904223u;
+                    arena[models[m].input + i] = (uint8_t)(random >> 24);
+                }
+                infer(&contexts[m], mode);
+                print_hex(models[m].name, (const int8_t *)arena + models[m].output, models[m].output_bytes);
             }
-            infer(&mixed, mode);
-            infer(&trailing, mode);
             infer(&ink, mode);
-            print_hex("mixed", (const int8_t *)mixed_output_y(arena[0]), MIXED_OUTPUT_Y_BYTES);
-            print_hex("trailing", (const int8_t *)trailing_output_y(arena[1]), TRAILING_OUTPUT_Y_BYTES);
         }
     }
     return 0;
@@ -108,26 +142,38 @@ int main(void)
 """
 
 
-def expected() -> Iterator[str]:
+def main_text(names: Iterable[str]) -> str:
+    rows = []
+    for name in names:
+        loaded = read_container(programs()[name])
+        sizes = [(entry.address & 0x3FFFFFFF, entry.n_bytes) for entry in loaded.io]
+        (x, y) = sizes
+        rows.append(f'    {{"{name}", &{name}_program, {x[0]}u, {x[1]}u, {y[0]}u, {y[1]}u}},')
+    includes = "\n".join(f'#include "{name}.h"' for name in names)
+    return MAIN % {"includes": includes, "n": len(rows), "rows": "\n".join(rows), "samples": N_SAMPLES}
+
+
+def expected(names: Iterable[str]) -> Iterator[str]:
     """What MAIN prints in one mode, computed on the simulator."""
-    machines = [Machine(load(data), kernels=host_kernels()) for data in (mixed_binary(), trailing_binary())]
+    machines = {name: Machine(load(programs()[name]), kernels=host_kernels()) for name in names}
     random = 1
     for _ in range(N_SAMPLES):
-        words = []
-        for _ in range(N):
-            random = (random * 1664525 + 1013904223) % (1 << 32)
-            words.append(random)
-        for name, machine, shift in zip(("mixed", "trailing"), machines, (24, 16), strict=True):
-            x = (np.array(words, np.uint32) >> shift).astype(np.uint8)
-            yield f"{name} {machine.run({'x': x})['y'].tobytes().hex(' ')}"
+        for name, machine in machines.items():
+            ((key, entry),) = machine.inputs.items()
+            words = []
+            for _ in range(entry.n_bytes):
+                random = (random * 1664525 + 1013904223) % (1 << 32)
+                words.append(random >> 24)
+            (output,) = machine.run({key: np.array(words, np.uint8).view(entry.dtype).reshape(entry.shape)}).values()
+            yield f"{name} {output.tobytes().hex(' ')}"
 
 
 def test_outputs_equal_the_simulators_in_every_completion_mode(tmp_path: Path) -> None:
-    models = [mixed(), make_model(trailing_binary(), "trailing", {}), model("ink")]
-    status, text, machine = run(build(tmp_path, MAIN, models))
-    assert text.splitlines() == [*expected()] * len(MODES)
+    models = [make_model(data, name, {}) for name, data in programs().items()]
+    status, text, machine = run(build(tmp_path, main_text(programs()), [*models, model("ink")]))
+    assert text.splitlines() == [*expected(programs())] * len(MODES)
     assert status == 0
-    assert machine.device.n_runs == 3 * N_SAMPLES * len(MODES)
+    assert machine.device.n_runs == (len(models) + 1) * N_SAMPLES * len(MODES)
     assert machine.device.reports == []
 
 
