@@ -11,7 +11,7 @@ export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint bench acceptance clean
+.PHONY: help setup demo test lint bench anchors acceptance clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -38,6 +38,9 @@ lint: $(READY)  ## Check style and types
 
 bench: $(READY)  ## Measure speed and schedule quality
 	$(PY) -m benchmarks.bench $(ARGS)
+
+anchors: $(READY)  ## Measure schedules beside Arm Vela's; resumes where it stopped
+	$(PY) -m benchmarks.anchors $(ARGS)
 
 acceptance: $(READY)  ## Run every acceptance check; takes long, resumes where it stopped
 	$(PY) -m benchmarks.acceptance $(ARGS)

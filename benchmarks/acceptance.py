@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from benchmarks import checks
+from benchmarks import checks, kernel_checks
+from benchmarks.anchors import rows
+from benchmarks.anchors.criteria import criteria
+from benchmarks.commit import measured_commit
 from benchmarks.network import NETWORKS, ROOT, SHARED, TFLITE
 from benchmarks.process import Failed
 
@@ -40,6 +42,11 @@ def steps() -> Iterator[Step]:
             f"schedule/{target}", f"geometric mean of cycles over the bound at 2 MiB <= {limit}; streams are small",
             partial(checks.schedule_quality, target, limit),
         )  # fmt: skip
+    for criterion in criteria():
+        yield Step(f"anchors/{criterion.name}", criterion.requirement, partial(rows.anchored, criterion))
+    for label, names, search_s, lock_s in (("small", rows.SMALL, 4.0, 1.5), ("large", rows.LARGE, 15.0, 4.0)):
+        yield Step(f"anchors/speed/{label}", f"compile <= {search_s} CPU s, from a lock <= {lock_s}",
+                   partial(rows.compile_speed, names, search_s, lock_s))  # fmt: skip
     for name in TFLITE:
         for target in checks.TARGETS:
             yield Step(f"tflite/{name}/{target}", "every output byte equals TFLite Micro's on five samples",
@@ -53,6 +60,10 @@ def steps() -> Iterator[Step]:
                    partial(checks.verified, name, "edge-256"))  # fmt: skip
     yield Step("verify/speed", "squeezenet11_224: the static verifier takes <= 0.5 CPU s",
                partial(checks.proof_speed, 0.5))  # fmt: skip
+    yield Step("kernels/speed", "an inference in <= 1 CPU s: squeezenet11_224 on the host, ResNet8 on a Cortex-M",
+               partial(kernel_checks.kernel_speed, 1.0))  # fmt: skip
+    yield Step("kernels/random", "2,000 random operators of each family: the same bytes on every core and compiler",
+               partial(kernel_checks.random_kernels, 2000))  # fmt: skip
     yield Step("allocate", "the hard instances in <= 10 CPU s each: all but D and J fit, C is optimal at 1039360",
                checks.hard_allocation)  # fmt: skip
     yield Step("accuracy/mlperf_ic_resnet8", "top-1 within 0.7 points of float, SQNR >= 27 dB",
@@ -69,18 +80,6 @@ def steps() -> Iterator[Step]:
     yield Step("demo", "make demo does all its set-up", checks.make("demo"))
     yield Step("test", "make test does all its set-up", checks.make("test"))
     yield Step("ci", ".ci/run is green in a clean clone", checks.clean_clone)
-
-
-def measured_commit() -> str:
-    """The commit; with `+changes` when the tree differs from it, so that nothing is skipped later."""
-    commit = git("rev-parse", "HEAD")
-    changed = git("status", "--porcelain", "--", ".", f":!{RESULTS.relative_to(ROOT)}")
-    return f"{commit}+changes" if changed else commit
-
-
-def git(*arguments: str) -> str:
-    """Output of a git command."""
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def read_results() -> dict[str, Any]:

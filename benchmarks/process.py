@@ -50,10 +50,9 @@ def run(
 ) -> Run:
     """Run a command from the root of the checkout; Failed when it ends with another status."""
     texts = [str(part) for part in command]
-    inherited = {name: text for name, text in os.environ.items() if name not in OF_MAKE}
     with tempfile.TemporaryFile("w+", encoding="utf-8") as out, tempfile.TemporaryFile("w+", encoding="utf-8") as err:
         process = subprocess.Popen(
-            texts, cwd=ROOT, stdout=out, stderr=err, env={**inherited, **ONE_THREAD, **(environment or {})}
+            texts, cwd=ROOT, stdout=out, stderr=err, env={**one_thread(), **(environment or {})}
         )
         _, wait_status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(wait_status)
@@ -64,6 +63,11 @@ def run(
     if finished.status not in statuses:
         raise Failed(f"{finished.command}: status {finished.status}: {finished.err.strip()[:600]}")
     return finished
+
+
+def one_thread() -> dict[str, str]:
+    """This environment with one thread in every BLAS, without what make hands down."""
+    return {name: text for name, text in os.environ.items() if name not in OF_MAKE} | ONE_THREAD
 
 
 def npuc(*arguments: str | Path, **options: Any) -> Run:
