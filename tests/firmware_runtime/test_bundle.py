@@ -28,6 +28,7 @@ from npuc.firmware.toolchain import WARNINGS
 from simulator.arm_image import load_image
 from tests.firmware_runtime.build import BOARD, FLAGS, compiler, model, program, run, variant
 from tests.shared_data import ROOT, leave_out
+from tests.simulator.arm import mixed_binary
 
 ABI = 0x4E500002
 HOSTILE = 'a*/ b"\\??/\n#error é'
@@ -55,7 +56,8 @@ def test_generated_files_and_runtime_compile_without_a_warning(command: str, tmp
     hostile = replace(
         variant(model("ink"), "hostile", io=io), layers=(Layer(HOSTILE, 2, 1),)
     )  # fmt: skip
-    for name, content in bundle_files([model("ink"), hostile]).items():
+    calling = make_model(mixed_binary(), "calling", {})
+    for name, content in bundle_files([model("ink"), hostile, calling]).items():
         (tmp_path / name).write_bytes(content)
     if command.endswith("++"):
         headers = "\n".join(f'#include "{path.name}"' for path in sorted(tmp_path.glob("*.h")))
@@ -210,7 +212,7 @@ def test_floats_are_converted_to_the_bits_of_the_host_tools(
 
 
 def test_fragments_for_make_and_linker_work_as_documented(tmp_path: Path) -> None:
-    for name, content in bundle_files([model("ink")]).items():
+    for name, content in bundle_files([model("ink"), make_model(mixed_binary(), "calling", {})]).items():
         (tmp_path / name).write_bytes(content)
     command = " ".join([*compiler(), *FLAGS])
     script = (BOARD / "board.ld").read_text().replace(".text :", ".npuc : { INCLUDE npuc.ld } > FLASH\n    .text :")
@@ -221,11 +223,16 @@ def test_fragments_for_make_and_linker_work_as_documented(tmp_path: Path) -> Non
         "-Wl,-e,reset_handler -Wl,-z,max-page-size=16 -Wl,-T,app.ld -o $@\n"
     )
     (tmp_path / "main.c").write_text(
-        '#include "board.h"\n#include "ink.h"\nnpuc_device npu;\n'
-        "int main(void)\n{\n    return (int)(uintptr_t)ink_program.words & 127;\n}\n"
+        '#include "board.h"\n#include "calling.h"\n#include "ink.h"\nnpuc_device npu;\n'
+        "static npuc_context context;\n"
+        "static uint8_t arena[CALLING_ARENA_BYTES] __attribute__((aligned(CALLING_ARENA_ALIGNMENT)));\n"
+        "int main(void)\n{\n    require(npuc_device_init(&npu, NPU_BASE, NPUC_POLL));\n"
+        "    require(calling_init(&context, &npu, arena, sizeof arena));\n    require(npuc_run(&context));\n"
+        "    return (int)(uintptr_t)ink_program.words & 127;\n}\n"
     )
     subprocess.run(["make"], cwd=tmp_path, check=True, capture_output=True)
-    assert run(load_image(tmp_path / "app.elf"))[0] in (0, 64)
+    status, text, _ = run(load_image(tmp_path / "app.elf"))
+    assert status in (0, 64), text
 
 
 def write_states(library: ctypes.CDLL, data: bytes, arena_bytes: int) -> tuple[int, bool]:

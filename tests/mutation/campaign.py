@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from isa.errors import IsaError
+from npuc.firmware.host import host_kernels
 from npuc.verify import verify_program
 from simulator.errors import SimulatorFault
 from simulator.machine import Machine
@@ -38,7 +39,7 @@ class Campaign:
 
     def __init__(self, data: bytes) -> None:
         self._program = editable(data)
-        machine = Machine(load(data))
+        machine = Machine(load(data), kernels=host_kernels() if self._program.calls else None)
         inputs = random_inputs(machine)
         self._oracle = Oracle(data, inputs, machine.run(inputs))
         self.false_alarms = [found for found in (verifier_kind(data), strict_kind(data)) if found]

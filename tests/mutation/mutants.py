@@ -35,8 +35,10 @@ def mutants(data: bytes, limit: int = MAX_MUTANTS) -> list[Mutant]:
 
 def _all(data: bytes) -> Iterator[Mutant]:
     program = editable(data)
-    found = buffers(program, data)
     yield from _impatient(program)
+    if program.calls:
+        return  # parameters of kernels hold addresses that nobody can follow
+    found = buffers(program, data)
     for buffer in found:
         others = [other for other in found if other is not buffer]
         for shift in SHIFTS:
@@ -53,7 +55,9 @@ def _all(data: bytes) -> Iterator[Mutant]:
 def _impatient(program: Editable) -> Iterator[Mutant]:
     """Every condition is left out, and waits for one instruction less."""
     for index, kind, queue, count in program.conditions():
-        name = f"{index} {program.code[index].mnemonic} {Queue(queue).name.lower()}>={count}"
+        call = index - program.first_call
+        row = f"call {call}" if call >= 0 else f"{index} {program.code[index].mnemonic}"
+        name = f"{row} {Queue(queue).name.lower()}>={count}"
         yield Mutant("drop", name, {index: {f"{kind}_queue": NO_CONDITION, f"{kind}_count": 0}})
         if count > 1:
             yield Mutant("weaken", f"{name}-1", {index: {f"{kind}_count": count - 1}})

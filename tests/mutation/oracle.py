@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from isa.arm_calls import ArmCall
 from isa.container import Container, IoEntry, read_container
 from isa.descriptors import split_address
 from isa.state import decode_states
+from npuc.firmware.host import host_kernels
 from simulator.errors import SimulatorFault
 from simulator.memory import Array, Bytes
 from simulator.program import program_target
@@ -57,8 +59,15 @@ class Oracle:
 
     def _bind(self, data: bytes) -> _Bound:
         program = editable(data)
-        pieces = [self._executor.pieces(i.mnemonic, i.values, layer) for i, layer in program.captured()]
-        return _Bound(timed(program.code, self._depth), pieces, program.container)
+        layers = iter(layer for _, layer in program.captured())
+        rows = list(program.order())
+        pieces = [
+            self._executor.call(row, host_kernels())
+            if isinstance(row, ArmCall)
+            else self._executor.pieces(row.mnemonic, row.values, next(layers))
+            for row in rows
+        ]
+        return _Bound(timed(rows, self._depth), pieces, program.container)
 
     def _run(self, bound: _Bound, timing: Timing) -> str:
         """How the outputs differ; nothing when they do not."""

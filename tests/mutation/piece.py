@@ -13,8 +13,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from isa.descriptors import Memory
-from simulator.errors import Site, instruction_site
+from isa.arm_calls import ArmCall
+from isa.descriptors import Memory, split_address
+from simulator.arm_calls import Kernels
+from simulator.errors import SimulatorFault, Site, instruction_site
 from simulator.execute import BINDERS, Binding, Step, Workspace
 from simulator.memory import Array, Bytes, Memories, Pattern
 
@@ -96,6 +98,24 @@ class Executor:
             self._pieces[key] = tuple(self._bind(mnemonic, part, layer) for part in parts(mnemonic, fields))
         return self._pieces[key]
 
+    def call(self, call: ArmCall, kernels: Kernels) -> tuple[Piece, ...]:
+        """The one piece of an Arm call, whose kernel works on memory of its own."""
+        key = (call.kernel, call.parameters, call.ranges)
+        if key not in self._pieces and call.kernel:
+            sram, row = np.zeros_like(self.sram), [(call.kernel, call.version, call.parameters)]
+            sides: tuple[list[tuple[Array, Array]], ...] = [], []
+            for item in call.ranges:
+                first = split_address(item.address)[1]
+                part = slice(first, first + item.n_bytes)
+                sides[item.is_written].append((sram[part], self.sram[part]))
+            reads = tuple(move for own, memory in sides[0] for move in _moves(own, memory))
+            writes = tuple(move for own, memory in sides[1] for move in _moves(memory, own))
+            inputs, outputs = (tuple(own for own, _ in side) for side in sides)
+            self._pieces[key] = (
+                Piece(reads, writes, inputs, outputs, partial(_run, kernels, row, sram, self.flash), {}),
+            )
+        return self._pieces.get(key, ())
+
     def _bind(self, mnemonic: str, values: Mapping[str, int], layer: Mapping[str, int]) -> Piece:
         memories = Detached(self.flash, self.sram)
         site = instruction_site(0, mnemonic)
@@ -104,6 +124,11 @@ class Executor:
         writes = tuple(move for pair in memories.outputs for move in _moves(*pair))
         inputs, outputs = (tuple(a for a, _ in memories.inputs), tuple(b for _, b in memories.outputs))
         return Piece(reads, writes, inputs, outputs, step, {})
+
+
+def _run(kernels: Kernels, row: list[tuple[int, int, bytes]], sram: Bytes, flash: Bytes) -> None:
+    if kernels.run(row, sram, flash) != len(row):
+        raise SimulatorFault("a kernel refused its parameters")
 
 
 def parts(mnemonic: str, values: Mapping[str, int]) -> Iterator[Mapping[str, int]]:

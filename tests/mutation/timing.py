@@ -12,40 +12,52 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from isa.arm_calls import ArmCall
 from isa.codec import Instruction
 from isa.instructions import Queue
 
 Times = npt.NDArray[np.float64]
 
-UNITS = (Queue.DMA_IN, Queue.DMA_OUT, Queue.MAC, Queue.VEC)
+COUNTED = (Queue.DMA_IN, Queue.DMA_OUT, Queue.MAC, Queue.VEC, Queue.ARM)
 PROMPT = 0.01
 """Largest delay between two events that follow each other at once."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a timing depends on: queue, conditions and predecessors; programs of less than 2^15 instructions."""
+    """What a timing depends on: queue, conditions and predecessors; programs of less than 2^15 instructions.
+
+    Rows are instructions and Arm calls in an order in which each waits for earlier ones only.
+    """
 
     queue: tuple[Queue, ...]
     waits: tuple[tuple[int, ...], ...]
-    """Indices of the instructions whose retirement each one waits for."""
+    """Indices of the rows whose retirement each one waits for."""
     before: tuple[int, ...]
     """Predecessor in the queue; -1: none."""
     oldest: tuple[int, ...]
     """The instruction whose place in the full queue each one takes; -1: none."""
 
 
-def timed(code: Sequence[Instruction], depth: int) -> Program:
-    """The program with counts resolved to instructions; each must wait for earlier ones only."""
+def timed(rows: Sequence[Instruction | ArmCall], depth: int) -> Program:
+    """The program with counts resolved to rows; each must wait for earlier ones only. Calls run one by one."""
     lines: dict[Queue, list[int]] = {queue: [] for queue in Queue}
-    waits, before, oldest = [], [], []
-    for index, instruction in enumerate(code):
-        line = lines[instruction.spec.queue]
-        waits.append(tuple(lines[queue][count - 1] for queue, count in instruction.conditions() if count))
+    queues, waits, before, oldest = [], [], [], []
+    for index, row in enumerate(rows):
+        is_call = isinstance(row, ArmCall)
+        queue, conditions = (Queue.ARM, row.conditions) if isinstance(row, ArmCall) else _of(row)
+        line = lines[queue]
+        queues.append(queue)
+        awaited = [lines[other][count - 1] for other, count in conditions if count]
+        waits.append(tuple(awaited + line[-1:] if is_call else awaited))
         before.append(line[-1] if line else -1)
-        oldest.append(line[-depth] if len(line) >= depth else -1)
+        oldest.append(line[-depth] if len(line) >= depth and not is_call else -1)
         line.append(index)
-    return Program(tuple(i.spec.queue for i in code), tuple(waits), tuple(before), tuple(oldest))
+    return Program(tuple(queues), tuple(waits), tuple(before), tuple(oldest))
+
+
+def _of(instruction: Instruction) -> tuple[Queue, tuple[tuple[Queue, int], ...]]:
+    return instruction.spec.queue, instruction.conditions()
 
 
 @dataclass(frozen=True)
@@ -83,7 +95,8 @@ def random_timing(program: Program, seed: int) -> Timing:
             dispatched = max(dispatched, float((retired if seed % 2 else start)[oldest]))
         if program.queue[i] is Queue.FETCH:
             dispatched = max(dispatched, ready)
-        start[i] = max(ready, dispatched, issued[before] if before >= 0 else 0.0) + delay[i]
+        fetched = 0.0 if program.queue[i] is Queue.ARM else dispatched
+        start[i] = max(ready, fetched, issued[before] if before >= 0 else 0.0) + delay[i]
         issued[i] = start[i] + duration[i]
         settled[i] = retired[before] if before >= 0 else 0.0
         retired[i] = max(issued[i], settled[i]) + latency[i]
@@ -119,8 +132,9 @@ class _Greedy:
     def __post_init__(self) -> None:
         n = len(self.program.queue)
         self.start, self.retired = [0.0] * n, [0.0] * n
-        self._queued: dict[Queue, list[int]] = {unit: [] for unit in UNITS}
-        self._running: dict[Queue, list[int]] = {unit: [] for unit in UNITS}
+        self._queued: dict[Queue, list[int]] = {unit: [] for unit in COUNTED}
+        self._running: dict[Queue, list[int]] = {unit: [] for unit in COUNTED}
+        self._queued[Queue.ARM] += [i for i, queue in enumerate(self.program.queue) if queue is Queue.ARM]
 
     def step(self) -> bool:
         """Let one thing happen; whether there was any."""
@@ -140,7 +154,9 @@ class _Greedy:
         if index == len(self.program.queue):
             return False
         queue, oldest = self.program.queue[index], self.program.oldest[index]
-        if queue is Queue.FETCH:
+        if queue is Queue.ARM:
+            moves = True
+        elif queue is Queue.FETCH:
             moves = self._holds(index)
             if moves:
                 self.start[index] = self.retired[index] = self._tick()
