@@ -13,7 +13,9 @@ from npuc.arm.kernel_spec import SRAM
 from npuc.arm.memory import MemoryMap, View
 from npuc.arm.parameters import decode_parameters
 from npuc.graph.types import Array
+from npuc.ops.conv import Conv
 from npuc.ops.integer.conv import QConv
+from npuc.ops.matmul import MatMul
 from npuc.ops.op import Op
 
 Address = Callable[[str], int]
@@ -79,12 +81,11 @@ class ArmNode:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of a convolution."""
-        if not isinstance(self.op, QConv):
-            return 0
-        weights = self.inputs[1]
-        shape = weights.array.shape if isinstance(weights, Constant) else weights.view.shape
-        return prod(self.output.view.shape) * prod(shape[1:])
+        """Multiply-accumulates of a convolution or a matrix product."""
+        n_outputs = prod(self.output.view.shape)
+        if isinstance(self.op, QConv | Conv):
+            return n_outputs * prod(_shape(self.inputs[1])[1:])
+        return n_outputs * _shape(self.inputs[0])[-1] if isinstance(self.op, MatMul) else 0
 
     def bind(self, address: Address, flash_start: int) -> Bound:
         """The calls with their constants at `flash_start`, a multiple of the alignment.
@@ -101,6 +102,10 @@ class ArmNode:
         writes = merge_runs([*runs(output), *scratch])
         touched = tuple(_touched(call, reads, writes) for call in calls)
         return Bound(touched, memory.flash.tobytes(), memory.n_sram_bytes)
+
+
+def _shape(item: Stored | Constant) -> tuple[int, ...]:
+    return item.array.shape if isinstance(item, Constant) else item.view.shape
 
 
 def _bind(item: Stored | Constant, memory: MemoryMap, address: Address) -> View:

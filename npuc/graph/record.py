@@ -12,15 +12,23 @@ import numpy as np
 
 Record = TypeVar("Record")
 
+INFINITIES = ("-infinity", "infinity")
+"""What JSON has no numbers for."""
+
 
 def to_json(value: Any) -> Any:
-    """JSON of a dataclass (an object of all its fields), tuple (a list), number, string, boolean or None."""
+    """JSON of a dataclass (an object of all its fields), tuple (a list), number, string, boolean or None.
+
+    An infinite number becomes a string.
+    """
     if is_dataclass(value):
         return {item.name: to_json(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, tuple | list):
         return [to_json(item) for item in value]
     if isinstance(value, np.generic):
-        return value.item()
+        value = value.item()
+    if isinstance(value, float) and math.isinf(value):
+        return INFINITIES[value > 0]
     return value
 
 
@@ -47,6 +55,8 @@ def _read(hint: Any, value: Any, where: str) -> Any:
         return _read_tuple(arguments, value, where)
     if is_dataclass(hint):
         return from_json(hint, value)  # type: ignore[arg-type]
+    if hint is float and value in INFINITIES:
+        return math.inf if value == INFINITIES[1] else -math.inf
     allowed = _allows_literal(arguments, value) if origin is Literal else _allows(hint, value)
     if not allowed:
         raise ValueError(f"{where} is {_short(value)}, allowed: {getattr(hint, '__name__', arguments)}")

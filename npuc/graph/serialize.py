@@ -24,7 +24,7 @@ from npuc.errors import ImportFailure, InvalidGraph
 from npuc.graph.graph import Graph, Node, State, verify
 from npuc.graph.record import from_json, to_json
 from npuc.graph.types import ITEM_BYTES, Array, Host, TensorType
-from npuc.ops import integer, structure
+from npuc.ops import conv, elementwise, integer, matmul, normalize, pool, structure, unary
 from npuc.ops.op import Op
 
 MAGIC = b"NPQG"
@@ -32,14 +32,16 @@ PREFIX_BYTES = 8
 MAX_ELEMENTS = 1 << 30
 """Of one value; more would not fit the memories of any target."""
 
+FLOAT_FAMILIES = (conv, elementwise, matmul, normalize, pool, unary)
+
 KEYS = {"name", "nodes", "values", "constants", "data", "inputs", "outputs", "host", "states"}
 
 
 @cache
 def operator_kinds() -> dict[str, type[Op]]:
-    """The operators of integer graphs, by class name."""
+    """The operators of integer graphs, by class name; those on float32 may stand among them."""
     names = [f"{integer.__name__}.{item.name}" for item in pkgutil.iter_modules(integer.__path__)]
-    modules = [structure, *map(importlib.import_module, sorted(names))]
+    modules = [structure, *FLOAT_FAMILIES, *map(importlib.import_module, sorted(names))]
     return {
         kind.__name__: kind
         for module in modules

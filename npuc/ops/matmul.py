@@ -16,9 +16,17 @@ from npuc.ops.structure import Reshape, Transpose
 from npuc.ops.window import Window
 
 
+N_SUMS = 4
+"""Partial sums of a product of float matrices."""
+
+
 @dataclass(frozen=True)
 class MatMul(Op):
-    """a[...,m,k] times b[...,k,n] -> [...,m,n]; leading axes broadcast as in numpy."""
+    """a[...,m,k] times b[...,k,n] -> [...,m,n]; leading axes broadcast as in numpy.
+
+    Each product is rounded and goes to one of four sums in turn, each from the first element on, what is left of k / 4
+    to the first; the result is (sum0 + sum1) + (sum2 + sum3). So the bits do not depend on who computes them.
+    """
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         require_float(*inputs)
@@ -28,7 +36,13 @@ class MatMul(Op):
         return (TensorType("float32", (*np.broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-1])),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        return (np.matmul(*inputs),)
+        a, b = inputs
+        shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+        sums = np.zeros((N_SUMS, *shape), np.result_type(a, b))
+        whole = a.shape[-1] // N_SUMS * N_SUMS
+        for k in range(a.shape[-1]):
+            sums[k % N_SUMS if k < whole else 0] += a[..., :, k, None] * b[..., k, None, :]
+        return ((sums[0] + sums[1]) + (sums[2] + sums[3]),)
 
 
 def dense(node: OnnxNode, x: str, matrix: Array, bias: Array) -> str:

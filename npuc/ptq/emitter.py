@@ -27,6 +27,8 @@ class Emitter:
         self._constants: dict[str, Array] = {}
         self._by_content: dict[tuple[str, tuple[int, ...], bytes, QuantParams | None], str] = {}
         self._taken = set(plan.graph.values)
+        self.floats: dict[str, str] = {}
+        """Values that exist as float32, too: under which name."""
         self._node_names: set[str] = set()
         for name in plan.graph.inputs:
             self._values[name] = TensorType("int8", plan.graph.values[name].shape, self._scales[name])
@@ -79,10 +81,21 @@ class Emitter:
             op = Reshape(shape)
         self._append(op, inputs, value, step)
 
-    def emit_temporary(self, op: Op, inputs: tuple[str, ...], value: str, step: Step, quant: QuantParams) -> str:
-        """Append an operator whose result is on the way to, or another form of, `value`; the name of the result."""
+    def emit_float(self, op: Op, inputs: tuple[str, ...], value: str, step: Step) -> None:
+        """Append an operator whose result stays float32."""
+        self._scales.pop(value, None)
+        self._append(op, inputs, value, step)
+
+    def emit_temporary(
+        self, op: Op, inputs: tuple[str, ...], value: str, step: Step, quant: QuantParams | None = None
+    ) -> str:
+        """Append an operator whose result is on the way to, or another form of, `value`; the name of the result.
+
+        A float result has no `quant`.
+        """
         name = _unused(derived(value, op.kind), self._taken)
-        self._scales[name] = quant
+        if quant is not None:
+            self._scales[name] = quant
         self._append(op, inputs, name, step)
         return name
 
@@ -92,13 +105,9 @@ class Emitter:
             return value
         return self.emit_temporary(Reshape(shape), (value,), value, step, self.quant(value))
 
-    def assume(self, value: str) -> None:
-        """Take a stored value as computed, so that what reads it can be checked as well."""
-        self._values.setdefault(value, TensorType("int8", self.plan.graph.values[value].shape, self._scales[value]))
-
     def _append(self, op: Op, inputs: tuple[str, ...], value: str, step: Step) -> None:
         (inferred,) = op.infer(*(self._values[name] for name in inputs))
-        self._values[value] = replace(inferred, quant=self._scales[value])
+        self._values[value] = replace(inferred, quant=self._scales.get(value))
         self._nodes.append(Node(_unused(step.node.name, self._node_names), op, inputs, (value,), step.sources))
 
     def finish(self) -> Graph:

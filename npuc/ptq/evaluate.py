@@ -39,7 +39,9 @@ def quantize_input(graph: Graph, name: str, array: Array) -> Array:
 
 
 def dequantize_value(graph: Graph, name: str, array: Array) -> Array:
-    """Stored integers of one value as float32."""
+    """A stored value as float32."""
+    if graph.values[name].dtype == "float32":
+        return array
     quant = _quant(graph, name)
     return arithmetic.dequantize(array, quant.scale, quant.zero_point)
 

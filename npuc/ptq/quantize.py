@@ -1,15 +1,15 @@
-"""Quantize a float graph: every activation int8, every operator an integer operator."""
+"""Quantize a float graph: every activation int8, every operator an integer operator where it has an integer form."""
 
 from __future__ import annotations
 
 from calibration import QuantTable
-from npuc.errors import UnsupportedOp
 from npuc.graph.graph import Graph, Node
 from npuc.ops.integer.elementwise import Lookup
 from npuc.ptq import conv, elementwise, pool, softmax, structure  # noqa: F401 - each enters its rules
 from npuc.ptq.emitter import Emitter
+from npuc.ptq.floating import stay_float
 from npuc.ptq.fusion import Clamp
-from npuc.ptq.plan import STAGE, Step, make_plan
+from npuc.ptq.plan import Step, make_plan
 from npuc.ptq.pointwise import expression, function_of, tabulate
 from npuc.ptq.rule import RULES
 from npuc.ptq.shared_scale import choose_scales
@@ -18,22 +18,16 @@ from npuc.ptq.shared_scale import choose_scales
 def quantize(graph: Graph, table: QuantTable) -> Graph:
     """The integer graph of a float graph: same inputs and outputs, by name, shape and axis order, as int8.
 
-    `table` has the ranges of the values that `values_to_observe` names. QuantizationError: a value is missing there or
-    its numbers cannot be used. UnsupportedOp: nodes without an integer form, all of them in one message.
+    Nodes without an integer form stay float32 (npuc/ptq/floating.py). `table` has the ranges of the values that
+    `values_to_observe` names. QuantizationError: a value is missing there or its numbers cannot be used.
     """
     plan = make_plan(graph)
     emitter = Emitter(plan, choose_scales(plan, table))
-    refusals: list[str] = []
     for node in graph.nodes:
         try:
             _quantize_node(node, emitter)
         except ValueError as error:
-            refusals.append(f"{node.op.kind} {node.name}: {error}")
-            emitter.assume(plan.steps[node.outputs[0]].result)
-    if refusals:
-        raise UnsupportedOp(
-            f"{len(refusals)} nodes have no int8 form: {'; '.join(refusals)}", stage=STAGE, hint="rewrite these nodes"
-        )
+            stay_float(plan.steps[node.outputs[0]], emitter, str(error))
     return emitter.finish()
 
 

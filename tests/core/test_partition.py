@@ -1,6 +1,7 @@
 """Nodes that the NPU cannot run become calls of the Arm core, judged by running what the program holds."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from isa.arm_calls import ArmCall, decode_arm_calls
 from isa.container import read_container
 from isa.instructions import Queue
 from isa.target_file import load_target
-from npuc.compiler import Compiled, Options, compile_model
+from npuc.compiler import Compiled, Options, compile_model, quantized
 from npuc.emit.waits import WaitTracker
 from npuc.errors import DoesNotFit, UnsupportedOp
 from npuc.firmware.host import host_kernels
@@ -23,9 +24,13 @@ from npuc.ops.integer.pool import QMaxPool
 from npuc.ops.op import Op
 from npuc.ops.structure import Concat, Slice
 from npuc.ops.window import Window
+from npuc.ptq.accuracy import measure
+from npuc.ptq.calibrate import calibrate_model
 from npuc.verify import verify_program
 from simulator.machine import Machine
 from simulator.program import load
+from tests.onnx_models import node
+from tests.ptq.networks import float_graph, samples_for
 
 SCALE = QuantParams(0.05, 3)
 CHANNELS, SIDE = 5, 8
@@ -198,3 +203,30 @@ def test_calls_wait_for_instructions_and_instructions_for_calls_but_no_call_for_
     assert conditions == [(Queue.DMA_OUT, 1), (Queue.MAC, 1), (Queue.VEC, 1)]
     assert waits.visit(Queue.ARM, [(256, 512)], [(512, 576)]) == ([], [])
     assert waits.visit(Queue.MAC, [(512, 576)], [(576, 640)]) == ([], [(Queue.ARM, 3)])
+
+
+def test_a_float_model_with_products_of_activations_runs_mixed() -> None:
+    rng = np.random.default_rng(0)
+    weights: dict[str, Any] = {
+        name: rng.standard_normal((16, 16)).astype(np.float32) / 4 for name in ("wq", "wk", "wv", "wo")
+    }
+    nodes = [
+        *(node("MatMul", ["x", f"w{name}"], [name]) for name in "qkv"),
+        node("Transpose", ["k"], ["t"], perm=[0, 2, 1]),
+        node("MatMul", ["q", "t"], ["s"], name="scores"),
+        node("Softmax", ["s"], ["p"], axis=-1),
+        node("MatMul", ["p", "v"], ["o"], name="mix"),
+        node("Add", ["o", "x"], ["r"]),
+        node("MatMul", ["r", "wo"], ["y"]),
+    ]
+    graph = float_graph(nodes, {"x": (1, 12, 16)}, **weights)
+    samples = samples_for(graph)
+    table = calibrate_model(graph, samples)
+    compiled = compile_model(graph, table, Options(load_target("edge-256")))
+    on_arm = [(row["op"], row["sources"]) for row in compiled.report["arm_nodes"] if row["op"] == "MatMul"]
+    assert on_arm == [("MatMul", ["scores"]), ("MatMul", ["mix"])]
+    products = 2 * 12 * 12 * 16
+    assert compiled.report["npu_mac_share"] == pytest.approx(1 - products / (products + 4 * 12 * 16 * 16))
+    integer = quantized(graph, table)
+    check(integer, compiled)
+    assert measure(graph, integer, samples).sqnr_db > 30

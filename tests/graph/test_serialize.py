@@ -1,7 +1,8 @@
 """Integer graphs survive being written and read; a reader that is given anything else says so in one line."""
 
+import math
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ from npuc.errors import ImportFailure, InvalidGraph
 from npuc.graph.graph import Graph, Node, evaluate, verify
 from npuc.graph.serialize import graph_from_bytes, graph_to_bytes, operator_kinds
 from npuc.graph.types import QuantParams, TensorType
-from npuc.ops.elementwise import Relu
+from npuc.ops.elementwise import Clip
 from npuc.ops.integer.conv import QConv, Residual
 from npuc.ops.integer.elementwise import Lookup, QAdd
+from npuc.ops.integer.floating import Dequantize
 from npuc.ops.integer.rescale import Rescale
+from npuc.ops.op import Op
 from npuc.ops.structure import Concat, Pad, Reshape, Slice, Transpose
 from npuc.ops.window import Window
 
@@ -90,9 +93,21 @@ def test_every_operator_of_the_integer_families_is_known() -> None:
     assert "Op" not in operator_kinds()
 
 
-def test_a_float_operator_is_refused(graph: Graph) -> None:
-    odd = replace(graph, nodes=(*graph.nodes[:-1], replace(graph.nodes[-1], op=Relu())))
-    with pytest.raises(InvalidGraph, match="Relu is no operator of an integer graph"):
+def test_float_operators_between_integers_are_kept_with_infinite_bounds() -> None:
+    kinds = {"x": TensorType("int8", (2, 3)), "a": TensorType("float32", (2, 3)), "y": TensorType("float32", (2, 3))}
+    nodes = (Node("n0", Dequantize(0.5, 1), ("x",), ("a",)), Node("n1", Clip(-math.inf, math.inf), ("a",), ("y",)))
+    graph = verify(Graph("mixed", nodes, kinds, {}, ("x",), ("y",)))
+    assert graph_from_bytes(graph_to_bytes(graph)) == graph
+
+
+@dataclass(frozen=True)
+class Stranger(Op):
+    """An operator of no family."""
+
+
+def test_an_unknown_operator_is_refused(graph: Graph) -> None:
+    odd = replace(graph, nodes=(*graph.nodes[:-1], replace(graph.nodes[-1], op=Stranger())))
+    with pytest.raises(InvalidGraph, match="Stranger is no operator of an integer graph"):
         graph_to_bytes(odd)
 
 

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibration import QuantTable, quantize_range, sqnr_db
-from npuc.errors import QuantizationError, UnsupportedOp
+from npuc.errors import QuantizationError
 from npuc.graph.float_evaluate import FloatEvaluator
 from npuc.graph.graph import Graph
 from npuc.graph.types import Array
 from npuc.ops.integer.conv import QConv
+from npuc.passes import STRUCTURE_PASSES, run_passes
 from npuc.ptq.quantize import quantize
 from tests.onnx_models import floats, node
 from tests.ptq.networks import float_graph, kinds, normal, only, outputs_of, quantized, samples_for, step_of
@@ -227,19 +228,38 @@ def test_a_sum_of_operands_with_unequal_scales() -> None:
     assert np.abs(got - [12, -128, 8, 10]).max() < 0.1
 
 
-# Refusals -------------------------------------------------------------------------------------------------------------
+# Floats ---------------------------------------------------------------------------------------------------------------
 
 
-def test_all_nodes_without_an_integer_form_are_named() -> None:
+def test_nodes_without_an_integer_form_stay_float_and_pass_floats_to_each_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     nodes = [
         node("MatMul", ["a", "b"], ["m"], name="product"),
         node("Div", ["m", "a"], ["d"], name="quotient"),
-        node("Relu", ["d"], ["y"]),
+        node("Relu", ["d"], ["r"]),
+        node("Sigmoid", ["r"], ["y"]),
     ]
     graph = float_graph(nodes, {"a": (4, 4), "b": (4, 4)})
-    tensors = {name: quantize_range(-1, 1) for name in "abmdy"}
-    with pytest.raises(UnsupportedOp, match=r"2 nodes .*MatMul product.*Div quotient.*computed"):
-        quantize(graph, QuantTable("0" * 64, "by hand", 1, tensors))
+    samples = {name: normal((1, 4), n=4, seed=i) + 3 for i, name in enumerate("ab")}
+    integer = run_passes(quantized(graph, samples), STRUCTURE_PASSES)
+    assert kinds(integer) == ["Dequantize", "Dequantize", "MatMul", "Div", "Relu", "Quantize", "Lookup"]
+    reasons = [record.getMessage() for record in caplog.records]
+    assert reasons == ["product: no integer operator computes it; it stays float32",
+                       "quotient: divisor a is computed, must be a constant; it stays float32"]  # fmt: skip
+
+
+def test_an_output_that_a_float_operator_computes_stays_float32() -> None:
+    same = np.eye(3, dtype=np.float32)[:, :, None, None]
+    graph = float_graph([conv("x", "c"), node("Div", ["c", "x"], ["y"])], {"x": IMAGE}, w=same)
+    samples = {"x": np.abs(normal(IMAGE)) + 1}
+    integer = quantized(graph, samples)
+    assert kinds(integer) == ["QConv", "Dequantize", "Dequantize", "Div"]
+    assert (integer.values["y"].dtype, integer.values["y"].quant) == ("float32", None)
+    assert np.abs(outputs_of(integer, samples)["y"] - 1).max() < 0.05
+
+
+# Refusals -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_table_of_another_model_is_refused() -> None:
