@@ -15,7 +15,6 @@ from npuc.ops.op import Op
 from npuc.ops.structure import Reshape, Transpose
 from npuc.ops.window import Window
 
-
 N_SUMS = 4
 """Partial sums of a product of float matrices."""
 
