@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Csv = Annotated[bool, typer.Option("--csv", help="Print the layers as CSV.")]
 
-COLUMNS = ("name", "unit", "cycles", "macs", "utilization", "bytes", "bound_by", "stalls", "sources")
+COLUMNS = ("name", "unit", "cycles", "arm_only_cycles", "macs", "utilization", "bytes", "bound_by", "stalls", "sources")
 
 
 def profile(program: Program, debug_map: MapOption = None, as_json: Json = False, as_csv: Csv = False) -> None:
@@ -36,6 +36,7 @@ def measure(data: bytes, names: DebugMap) -> dict[str, Any]:
     """The document of `profile --json`."""
     from dataclasses import asdict
 
+    from npuc.cli.arm_only import arm_only_cycles
     from simulator import report
     from simulator.program import load
     from simulator.trace import timing
@@ -44,7 +45,8 @@ def measure(data: bytes, names: DebugMap) -> dict[str, Any]:
     found = report.profile(timing(loaded), origins(names, len(loaded.code)))
     metadata, order = loaded.container.metadata, layer_order(names)
     layers = sorted(found.layers, key=lambda layer: order.get(layer.name, len(order)))
-    bound = metadata.get("bound_cycles")
+    bound, sources = metadata.get("bound_cycles"), {layer.name: layer.sources for layer in layers}
+    arm_only = arm_only_cycles(loaded.container, loaded.target, sources)
     return {
         "schema": "npuc.profile/1",
         "target": loaded.target.name,
@@ -56,7 +58,11 @@ def measure(data: bytes, names: DebugMap) -> dict[str, Any]:
         "utilization": found.utilization,
         "sram_peak_bytes": metadata.get("sram_peak_bytes"),
         "offchip_bytes": found.offchip_bytes,
-        "layers": [{**asdict(layer), "sources": list(layer.sources)} for layer in layers],
+        "arm_only_cycles": sum(arm_only.values()) or None,
+        "layers": [
+            {**asdict(layer), "sources": list(layer.sources), "arm_only_cycles": arm_only.get(layer.name)}
+            for layer in layers
+        ],
     }
 
 
@@ -81,10 +87,11 @@ def print_report(result: Mapping[str, Any]) -> None:
     """Table of layers, totals and the classes of stalls."""
     total = result["cycles"] or 1
     print_table(
-        ["layer ", "unit ", "cycles", "%", "MACs", "util %", "off-chip B", "bound by ", "stalls ", "nodes "],
+        ["layer ", "unit ", "cycles", "%", "Arm only", "MACs", "util %", "off chip", "bound by ", "stalls ", "nodes "],
         [
             (
                 layer["name"], layer["unit"], f"{layer['cycles']:,}", f"{100 * layer['cycles'] / total:.1f}",
+                f"{layer['arm_only_cycles'] or 0:,}",
                 f"{layer['macs']:,}", f"{100 * layer['utilization']:.1f}", f"{layer['bytes']:,}", layer["bound_by"],
                 stall_text(layer["stalls"], 2), " ".join(layer["sources"]),
             )
@@ -95,6 +102,8 @@ def print_report(result: Mapping[str, Any]) -> None:
     ratio = f", {result['ratio']:.2f} x the bound of {result['bound_cycles']:,}" if result["ratio"] else ""
     arm = f", kernels on the Arm core in {result['arm_cycles']:,} of them" if result["arm_cycles"] else ""
     print(f"{result['cycles']:,} cycles on {result['target']}{ratio}{arm}")
+    if result["arm_only_cycles"]:
+        print(f"{result['arm_only_cycles']:,} cycles if all of it ran on the Arm core")
     print(f"{result['macs']:,} MACs, {100 * result['utilization']:.1f} % of the array")
     print(f"{result['offchip_bytes']:,} bytes off chip, SRAM peak {result['sram_peak_bytes'] or 0:,} bytes")
     totals: dict[str, int] = {}

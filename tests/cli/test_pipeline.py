@@ -108,6 +108,8 @@ def test_profile_json(npuc: Npuc, program: Path) -> None:
             "name", "unit", "sources", "cycles", "macs", "utilization", "bytes", "bound_by", "stalls",
         }  # fmt: skip
         assert layer["sources"]
+        assert layer["arm_only_cycles"] > layer["cycles"]
+    assert found["arm_only_cycles"] == sum(layer["arm_only_cycles"] for layer in found["layers"])
     assert sum(layer["cycles"] for layer in found["layers"]) == found["cycles"]
     assert sum(layer["bytes"] for layer in found["layers"]) == found["offchip_bytes"]
     assert found["ratio"] == found["cycles"] / found["bound_cycles"]
