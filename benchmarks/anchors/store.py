@@ -27,6 +27,7 @@ class Store:
         document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         self.commit, self.sources = document.get("commit", "no commit"), document.get("sources", "")
         self.networks: dict[str, dict[str, Record]] = document.get("networks", {})
+        self._is_current = False
         self._tried: set[Cell] = set()
         self._worker: subprocess.Popen[str] | None = None
 
@@ -34,6 +35,11 @@ class Store:
         return self
 
     def __exit__(self, *failure: object) -> None:
+        """Records that were measured while somebody edited the sources are not those of any commit."""
+        if self._worker is not None and source_digest() != self.sources:
+            print("the sources changed meanwhile: nothing that was measured will be used again", file=sys.stderr)
+            self.sources = "changed while they were measured"
+            self._write()
         self._stop()
 
     def look(self, cell: Cell) -> Record:
@@ -55,10 +61,9 @@ class Store:
 
     def _refresh(self) -> None:
         """Forget, once, what was measured with other sources."""
-        if self._worker is None:
-            sources = source_digest()
-            if sources != self.sources:
-                self.sources, self.networks = sources, {}
+        if not self._is_current and self.sources != (sources := source_digest()):
+            self.sources, self.networks = sources, {}
+        self._is_current = True
 
     def _ask(self, cell: Cell) -> Record:
         worker = self._worker or self._start()

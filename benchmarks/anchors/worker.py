@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.anchors.cell import FULL_BYTES, SEARCH, SLOW_FLASH, Cell, Record, anchors
+from benchmarks.anchors.cell import FULL_BYTES, MEMORY, SEARCH, SLOW_FLASH, Cell, Record, anchors
 from benchmarks.anchors.golden import LARGE_MACS, N_SAMPLES, Golden, compare, read_golden
 from benchmarks.network import tflite_model
 
@@ -29,14 +29,16 @@ def measure(cell: Cell, folder: Path) -> Record:
     """Compile, run on golden inputs, compare the outputs: figures, or the status and the message of a failure."""
     program = folder / "anchor.npu"
     program.unlink(missing_ok=True)
-    output = ("--strip", "-o", program, "--json")
+    is_checked = n_samples(cell) == N_SAMPLES
+    output = ("-o", program, "--json", *(() if is_checked else ("--strip",)))
     status, out, err = npuc("compile", tflite_model(cell.network), *cell.arguments(), *output)
     if status:
         return {"status": status, "error": err.strip(), "left": program.exists()}
     record = figures(json.loads(out))
     golden = read_golden(cell.network, folder, n_samples(cell))
-    limit = record["sram_peak_bytes"] if cell.optimize == "memory" else cell.sram_bytes
-    return record | check(program, golden, limit, folder)
+    limit = record["sram_peak_bytes"] if cell.optimize == MEMORY else cell.sram_bytes
+    options = ["--sram", str(limit), *(["--check"] if is_checked else [])]
+    return record | run(program, golden, options, folder)
 
 
 def n_samples(cell: Cell) -> int:
@@ -45,17 +47,19 @@ def n_samples(cell: Cell) -> int:
     return N_SAMPLES if is_base or anchors()[cell.network].macs < LARGE_MACS else 1
 
 
-def check(program: Path, golden: Golden, sram_bytes: int, folder: Path) -> Record:
-    """Run the golden inputs within `sram_bytes`; how many output elements differ."""
+def run(program: Path, golden: Golden, options: list[str], folder: Path) -> Record:
+    """Run the golden inputs: how many output elements differ, and what `--check` says when it is asked for."""
     outputs = folder / "anchor.npz"
+    outputs.unlink(missing_ok=True)
     io = json.loads(npuc("inspect", program, "--json")[1])["io"]
     names = [entry["name"] for entry in io if entry["direction"] == "in"]
     given = [f"{name}={path}" for name, path in zip(names, golden.inputs, strict=True)]
     inputs = [text for source in given for text in ("--input", source)]
-    status, out, err = npuc("run", program, *inputs, "--output", outputs, "--sram", str(sram_bytes), "--json")
-    if status:
-        return {"samples": 0, "differ": None, "run_error": err.strip()}
-    return {"samples": json.loads(out)["samples"], "differ": compare(golden, outputs)}
+    status, out, err = npuc("run", program, *inputs, *options, "--output", outputs, "--json")
+    if not out:
+        return {"samples": 0, "differ": None, "check": None, "run_status": status, "run_error": err.strip()}
+    found = json.loads(out)
+    return {"samples": found["samples"], "differ": compare(golden, outputs), "check": found["check"]}
 
 
 def figures(compiled: dict[str, Any]) -> Record:
@@ -69,7 +73,7 @@ def figures(compiled: dict[str, Any]) -> Record:
         "sram_peak_bytes": sram["peak_bytes"],
         "sram_bound_bytes": sram["bound_bytes"],
         "sram_status": sram["status"],
-        **{key: flash[key] for key in ("program_bytes", "weights_bytes", "weights_raw_bytes", "stream_bytes")},
+        **{key: flash[key] for key in ("weights_bytes", "weights_raw_bytes", "stream_bytes")},
         "offchip_data_bytes": flash["offchip_bytes"] - flash["offchip_stream_bytes"],
         "offchip_stream_bytes": flash["offchip_stream_bytes"],
         "sha256": compiled["sha256"][:16],

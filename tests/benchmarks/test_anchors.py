@@ -22,7 +22,7 @@ def done(cycles: float, peak_bytes: int = 64) -> Record:
     """A record with the figures that the criteria read."""
     return {
         "status": DONE, "cycles": int(cycles), "sram_peak_bytes": peak_bytes, "differ": 0, "samples": 5,
-        "weights_bytes": 1, "offchip_data_bytes": 1, "stream_bytes": 1,
+        "check": "bit-exact", "weights_bytes": 1, "offchip_data_bytes": 1, "stream_bytes": 1,
     }  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def test_outputs_that_differ_are_counted(tmp_path: Path) -> None:
 def test_a_cell_is_compiled_run_and_compared(tmp_path: Path) -> None:
     require_shared()
     record = measure_cell(Cell("micro_speech", "u55-like", FULL_BYTES), tmp_path)
-    assert (record["status"], record["samples"], record["differ"]) == (DONE, 5, 0)
+    assert (record["status"], record["samples"], record["differ"], record["check"]) == (DONE, 5, 0, "bit-exact")
     assert record["cycles"] >= anchors()["micro_speech"].bound("u55-like")
     refused = measure_cell(Cell("micro_speech", "u55-like", 1024), tmp_path)
     assert (refused["status"], refused["left"]) == (1, False)
