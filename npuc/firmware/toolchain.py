@@ -23,6 +23,8 @@ from npuc.errors import NpucError
 
 STAGE = "firmware"
 KERNELS = Path(__file__).parent / "kernels"
+PREBUILT = Path(__file__).parent / "prebuilt"
+"""Images that a wheel carries for machines without a compiler: `python -m npuc.firmware.prebuild` fills it."""
 
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wundef", "-pedantic", "-Werror")
 # Products and sums of float32 are rounded one by one, on every processor.
@@ -130,18 +132,38 @@ def cache_folder() -> Path:
 
 
 def build_kernels(target_name: str, *, extra: tuple[str, ...] = ()) -> Path:
-    """Path of the kernels built for a target of TARGETS, with `extra` flags; builds them unless the cache has them."""
+    """Path of the kernels built for a target of TARGETS, with `extra` flags; builds them unless the cache has them.
+
+    Where there is no compiler, and none is named, it is the image that came with the package.
+    """
     target = TARGETS[target_name]
-    compiler = find_compiler(target)
+    try:
+        compiler = find_compiler(target)
+    except ToolchainError:
+        image = prebuilt_image(target)
+        if extra or os.environ.get("NPUC_CC") or not image.exists():
+            raise
+        return image
     flags = (*WARNINGS, *_FREESTANDING, *target.flags, *(() if target.is_host else _IMAGE), *extra)
-    key = hashlib.sha256(repr((compiler.command, compiler.version, flags)).encode())
-    for path in sorted(KERNELS.iterdir()):
-        key.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    artifact = cache_folder() / key.hexdigest()[:32] / f"npuc_kernels_{target.name}{target.suffix}"
+    key = _digest(repr((compiler.command, compiler.version, flags)))
+    artifact = cache_folder() / key / f"npuc_kernels_{target.name}{target.suffix}"
     if not artifact.exists():
         log.info("building the kernels for %s with %s", target.name, compiler.version)
         _build([*compiler.command, *flags], artifact, target.libraries)
     return artifact
+
+
+def prebuilt_image(target: Target) -> Path:
+    """Where the image of these sources is, if it came with the package."""
+    return PREBUILT / f"npuc_kernels_{target.name}_{_digest('')}{target.suffix}"
+
+
+def _digest(settings: str) -> str:
+    """Of the kernels' sources and of how they are built."""
+    key = hashlib.sha256(settings.encode())
+    for path in sorted(KERNELS.iterdir()):
+        key.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return key.hexdigest()[:32]
 
 
 def _build(command: list[str], artifact: Path, libraries: tuple[str, ...]) -> None:

@@ -1,13 +1,14 @@
 """Compilers are found or their absence explained; artifacts are built once; the header is what the table says."""
 
 import os
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
 
 from npuc.arm.kernel_spec import KERNEL, KERNELS, encode_parameters, n_words
-from npuc.firmware import toolchain
+from npuc.firmware import prebuild, toolchain
 from npuc.firmware.kernel_header import HEADER, header_text
 from npuc.firmware.toolchain import TARGETS, ToolchainError, build_kernels, find_compiler
 
@@ -64,6 +65,47 @@ def test_absence_of_every_compiler_is_explained(monkeypatch: pytest.MonkeyPatch)
         "no C compiler for cortex-m33: looked for $NPUC_CC, arm-none-eabi-gcc, ziglang"
     )  # fmt: skip
     assert "pip install 'npuc[arm]'" in failure.value.hint
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package with an image for each core, on a machine that has no compiler."""
+    monkeypatch.setattr(toolchain, "PREBUILT", tmp_path / "prebuilt")
+    monkeypatch.setattr(prebuild, "PREBUILT", tmp_path / "prebuilt")
+    (tmp_path / "prebuilt").mkdir()
+    (tmp_path / "prebuilt" / "npuc_kernels_old.elf").touch()
+    (tmp_path / "built.elf").write_text("image")
+    monkeypatch.setattr(prebuild, "build_kernels", lambda name: tmp_path / "built.elf")
+    assert len(prebuild.prebuild()) == len(TARGETS) - 1
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    return tmp_path / "prebuilt"
+
+
+def test_without_a_compiler_the_image_of_the_package_is_used(package: Path) -> None:
+    assert len(os.listdir(package)) == len(TARGETS) - 1
+    for name, target in TARGETS.items():
+        if not target.is_host:
+            assert build_kernels(name).read_text() == "image"
+            assert build_kernels(name).parent == package
+
+
+def test_an_image_of_other_sources_is_not_used(package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sources = shutil.copytree(toolchain.KERNELS, tmp_path / "kernels")
+    (sources / "conv2d.c").write_text("/* changed */")
+    monkeypatch.setattr(toolchain, "KERNELS", sources)
+    with pytest.raises(ToolchainError, match="no C compiler for cortex-m33"):
+        build_kernels("cortex-m33")
+
+
+def test_an_image_is_no_substitute_for_flags_or_a_compiler_that_was_named(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ToolchainError, match="no C compiler"):
+        build_kernels("cortex-m33", extra=("-O0",))
+    monkeypatch.setenv("NPUC_CC", "/nowhere/cc")
+    with pytest.raises(ToolchainError, match="does not run"):
+        build_kernels("cortex-m33")
 
 
 def test_a_named_compiler_that_does_not_run_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
