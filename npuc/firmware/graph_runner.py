@@ -1,4 +1,4 @@
-"""An integer graph as a list of kernel calls, and its execution by any backend: the kernels' `evaluate`."""
+"""A graph as a list of kernel calls, and its execution by any backend: the kernels' `evaluate`."""
 
 from __future__ import annotations
 

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 
 from isa.arithmetic import quantize
+from npuc.compiler import import_model
 from npuc.firmware.graph_runner import Backend, lower_to_kernels, run_program
 from npuc.firmware.host import HostKernels, host_kernels
 from npuc.firmware.toolchain import TARGETS, ToolchainError, build_kernels, find_compiler
+from npuc.graph.graph import evaluate
 from npuc.importer.tflite import import_tflite
 from npuc.ops.unary import FUNCTIONS, Unary
 from simulator.arm_kernels import ArmKernels
@@ -102,3 +104,13 @@ def test_float_outputs_of_a_network_equal_tensorflow_lite_micro(target: str) -> 
         feeds = {value: quantize(samples[f"in0_s{sample}"], quant.scale, quant.zero_point, "int8", half_even=False)}
         (output,) = run_program(program, feeds, backend(target)).values()
         np.testing.assert_allclose(output, golden[f"tflm_out0_s{sample}"], rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("name", ["mnist_cntk", "mlperf_ic_resnet8", "mlonmcu_kws_m_fp32", "yunet_n_320_320"])
+def test_a_float_network_is_near_numpy(name: str, rng: np.random.Generator) -> None:
+    """Of the largest element of each output; errors add up over the layers."""
+    graph = import_model(shared_file("models", "onnx", f"{name}.onnx"), {})
+    feeds = {value: rng.standard_normal(graph.values[value].shape).astype(np.float32) for value in graph.inputs}
+    expected = evaluate(graph, feeds)
+    for value, output in run_program(lower_to_kernels(graph), feeds, host_kernels()).items():
+        assert np.abs(output - expected[value]).max() <= 2e-5 * np.abs(expected[value]).max()

@@ -13,31 +13,41 @@ import pytest
 from npuc.firmware.toolchain import KERNELS, WARNINGS, build_kernels, kernel_sources
 from tests.shared_data import ROOT, leave_out
 
-N_CASES = 120
-"""Of integer operators, and of float ones."""
+N_CASES = 50
+"""Of each family."""
 
 PROGRAM = f"""
 import sys
 from pathlib import Path
 from hypothesis import given, settings
+from npuc.arm.kernel_spec import KERNELS
 from npuc.firmware.host import HostKernels
-from tests.firmware.float_operators import check_float, float_cases, run_case
-from tests.firmware.operators import cases, check
+from tests.firmware.float_operators import FLOAT_FAMILIES, check_float, float_cases, run_case
+from tests.firmware.operators import FAMILIES, cases, check
 
-backend = HostKernels(Path(sys.argv[1]))
+class Recording(HostKernels):
+    used = set()
 
-@settings(max_examples={N_CASES}, derandomize=True, deadline=None, database=None)
-@given(cases())
-def run(case):
-    check(case, backend)
+    def run(self, calls, sram, flash):
+        self.used |= {{call[0] for call in calls}}
+        return super().run(calls, sram, flash)
 
-@settings(max_examples={N_CASES}, derandomize=True, deadline=None, database=None)
-@given(float_cases())
-def run_float(case):
-    check_float(case, run_case(case, backend))
+backend = Recording(Path(sys.argv[1]))
 
-run()
-run_float()
+def run(strategy, check_case):
+    @settings(max_examples={N_CASES}, derandomize=True, deadline=None, database=None)
+    @given(strategy)
+    def every(case):
+        check_case(case)
+
+    every()
+
+for family in FAMILIES:
+    run(cases((family,)), lambda case: check(case, backend))
+for family in FLOAT_FAMILIES:
+    run(float_cases((family,)), lambda case: check_float(case, run_case(case, backend)))
+unused = [spec.name for spec in KERNELS if spec.kernel_id not in backend.used]
+assert not unused, unused
 print("clean")
 """
 
@@ -68,7 +78,7 @@ def test_random_operators_are_clean(flag: str, library: str, tmp_path: Path, mon
 def test_the_address_sanitizer_sees_the_memories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy that runs one byte out of the SRAM is caught: the arrays that Python hands over are watched."""
     monkeypatch.setenv("CC", "gcc")
-    forged = PROGRAM[: PROGRAM.index("@settings")] + """
+    forged = PROGRAM[: PROGRAM.index("def run(strategy")] + """
 import numpy as np
 from npuc.arm.kernel_spec import KERNEL, encode_parameters
 at = dict(source=(1, 0), destination=(1, 1000), size=(1,) * 7 + (1001,))
