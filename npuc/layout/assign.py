@@ -115,13 +115,20 @@ def _spread(problem: Problem, root: str, layout: Layout) -> Choice:
             derived = edge.derive(here)
             if derived is None:
                 choice.cut.append(edge)
-                choice.words += _copy_words(graph.values[edge.child]) if edge.reverse else float("inf")
+                can_cut = edge.reverse is not None and not _is_copy_for(graph, value, edge.node)
+                choice.words += _copy_words(graph.values[edge.child]) if can_cut else float("inf")
                 # The child is paid for in its own tree; without it, a cut would look cheaper than no copy at all.
                 choice.words += _use_words(problem, edge.child, dense(edge.child, graph.values[edge.child]))
             else:
                 choice.layouts[edge.child] = derived
                 pending.append(edge.child)
     return choice
+
+
+def _is_copy_for(graph: Graph, value: str, node: Node) -> bool:
+    """The value was copied to be what this node needs: another copy would be no nearer to it."""
+    producer = graph.producers.get(value)
+    return producer is not None and isinstance(producer.op, TransData) and graph.users[value] == [node]
 
 
 def _use_words(problem: Problem, value: str, layout: Layout) -> float:

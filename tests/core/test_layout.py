@@ -1,17 +1,23 @@
 """Layouts of views against numpy strides; in a placed graph all values of a storage agree on its bytes."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
 from npuc.errors import NpucError
-from npuc.graph.graph import Graph
-from npuc.graph.types import ITEM_BYTES, Array, Layout, TensorType
+from npuc.graph.graph import Graph, Node, verify
+from npuc.graph.types import ITEM_BYTES, Array, Layout, QuantParams, TensorType
 from npuc.layout.assign import assign_layouts
 from npuc.layout.strides import dense, reshape_layout, slice_layout, transpose_layout
+from npuc.layout.trans_data import TransData
+from npuc.ops.integer.conv import QConv
+from npuc.ops.integer.pool import QMaxPool
 from npuc.ops.op import Op
 from npuc.ops.structure import Reshape, Slice, Transpose
+from npuc.ops.window import Window
 from tests.core.random_networks import networks
 
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
@@ -80,3 +86,25 @@ def test_placed_graph_maps_elements_to_distinct_bytes_and_views_agree(graph: Gra
         if isinstance(node.op, Reshape | Transpose | Slice):
             source, result = node.inputs[0], node.outputs[0]
             assert np.array_equal(node.op.reference(where[source])[0], where[result]), node
+
+
+def test_a_copy_takes_the_layout_that_its_only_reader_can_use() -> None:
+    """Planes cut into pairs of pixels are no view of channels last; the convolutions around want channels last."""
+    image = TensorType("int8", (1, 4, 8, 8), QuantParams(0.05, 0))
+    flat, wide = (replace(image, shape=shape) for shape in ((128, 2), (1, 2, 4, 32)))
+    factor = (1 << 30,) * 4, (38,) * 4
+    conv = QConv(Window((1, 1)), 1, 0, 0, *factor, False, (-128, 127))
+    nodes = (
+        Node("before", conv, ("x", "w", "b"), ("v",)),
+        Node("cut", Reshape((128, 2)), ("v",), ("r",)),
+        Node("turn", Transpose((1, 0)), ("r",), ("t",)),
+        Node("image", Reshape((1, 2, 4, 32)), ("t",), ("i",)),
+        Node("pool", QMaxPool(Window((2, 2), (2, 2)), (-128, 127)), ("i",), ("y",)),
+    )
+    values = {"x": image, "v": image, "r": flat, "t": replace(flat, shape=(2, 128)), "i": wide}
+    values |= {"w": TensorType("int8", (4, 4, 1, 1)), "b": TensorType("int32", (4,))}
+    values["y"] = replace(wide, shape=(1, 2, 2, 16))
+    constants: dict[str, Array] = {"w": np.ones((4, 4, 1, 1), np.int8), "b": np.zeros(4, np.int32)}
+    graph = verify(Graph("pairs", nodes, values, constants, ("x",), ("y",)))
+    placed = assign_layouts(graph, 16)
+    assert sum(isinstance(node.op, TransData) for node in placed.nodes) <= 2
