@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuc.errors import UsageError
@@ -50,11 +51,14 @@ def reference_graph(container: Container) -> Graph:
 class Reference:
     """The integer graph, evaluated call by call; its states pass from call to call as the program's do.
 
-    `values` are those of the last call that `keep` names.
+    `values` are those of the last call that `keep` names. Nodes on float32 are computed by the C kernels, those of
+    `image` if there is one (npuc/cli/float_reference.py).
     """
 
-    def __init__(self, graph: Graph, keep: Iterable[str] = ()) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, keep: Iterable[str] = (), image: Path | None = None) -> None:
+        from npuc.cli.float_reference import with_float_kernels
+
+        self.graph = with_float_kernels(graph, image)
         self.values: dict[str, Array] = {}
         self._keep = (*keep, *(state.output for state in graph.states))
         self._states: dict[str, Array] = {}
@@ -101,8 +105,8 @@ def compare_outputs(sample: int, reference: Reference, outputs: Mapping[str, Arr
 
 
 def compare_value(sample: int, layer: str, name: str, got: Array, want: Array) -> Difference | None:
-    """The first element of a value that is not the wanted one, arrays of one shape."""
-    different = got != want
+    """The first element of a value that is not the wanted one, arrays of one shape; NaN equals itself."""
+    different = (got != want) & ((got == got) | (want == want))
     if not different.any():
         return None
     index = tuple(int(axis[0]) for axis in different.nonzero())

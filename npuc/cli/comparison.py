@@ -128,7 +128,7 @@ def compare_executors(
 ) -> dict[str, Any]:
     """Run every sample on the reference and on the wanted executors, by default on all that can be had."""
     graph = reference_graph(subject.container)
-    reference = Reference(graph, [output for node in graph.nodes for output in node.outputs])
+    reference = Reference(graph, [output for node in graph.nodes for output in node.outputs], subject.image)
     trials, skipped = open_trials(subject, wanted)
     n_samples, cpu_s = 0, 0.0
     with progress("comparing") as advance:

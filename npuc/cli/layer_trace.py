@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,7 +13,7 @@ from npuc.cli.check import Difference, Reference, compare_value
 from npuc.cli.debug_map import DebugMap, layer_names
 from simulator.execute import BINDERS, Binding, Step, Workspace
 from simulator.machine import Machine
-from simulator.operand import Access, Region, operand
+from simulator.operand import Access, Operand, Region, operand
 
 if TYPE_CHECKING:
     from npuc.graph.graph import Graph
@@ -76,6 +76,10 @@ class LayerTrace:
         layers, outputs = layer_names(names, len(machine.program.code)), stored_outputs(names, graph)
         last = {layer: row for row, layer in layers.items() if machine.program.call(row) is not None}
         self.machine, self._workspace = machine, Workspace()
+        self._tensors = {row["name"]: row for row in names.get("tensors", [])}
+        self._by_shape: dict[tuple[int, ...], list[Mapping[str, Any]]] = {}
+        for tensor in self._tensors.values():
+            self._by_shape.setdefault(tuple(tensor.get("shape", ())), []).append(tensor)
         self._steps: list[tuple[Step, Probe | None]] = []
         for row, step in machine.steps.items():
             layer = layers.get(row, "")
@@ -83,13 +87,17 @@ class LayerTrace:
             if machine.program.call(row) is None:
                 self._steps.append(self._instruction(row, layer, value, graph))
             else:
-                whole = tensor_probe(machine, names, layer, value) if value and last.get(layer) == row else None
+                is_whole = value is not None and last.get(layer) == row
+                whole = tensor_probe(machine, self._tensors[value], layer, value) if value and is_whole else None
                 self._steps.append((step, whole))
 
     def _instruction(self, row: int, layer: str, value: str | None, graph: Graph) -> tuple[Step, Probe | None]:
         binding = bind(self.machine, self._workspace, row)
         step = BINDERS[self.machine.program.spec(row).mnemonic](binding)
-        return step, probe(binding, layer, value, graph) if value else None
+        if value is None:
+            return step, None
+        shape = graph.type_of(value).shape
+        return step, probe(binding, layer, value, shape, self._by_shape.get(shape, ()))
 
     @property
     def n_layers(self) -> int:
@@ -121,12 +129,11 @@ def bind(machine: Machine, workspace: Workspace, index: int) -> Binding:
     return Binding(machine.memories, workspace, program.site(index), values, descriptor, lanes, strict=False)
 
 
-def tensor_probe(machine: Machine, names: DebugMap, layer: str, value: str) -> Probe | None:
-    """The value of a layer on the Arm core as it lies in sram.
+def tensor_probe(machine: Machine, row: Mapping[str, Any], layer: str, value: str) -> Probe | None:
+    """The value of a layer on the Arm core as it lies in sram, which a row of the map describes.
 
     None for a line buffer, for blocks of channels, and where the map does not describe bytes of sram.
     """
-    row: Mapping[str, Any] = next(row for row in names["tensors"] if row["name"] == value)
     sram = machine.memories.arrays[Memory.SRAM]
     if row.get("block") or row.get("ring_rows"):
         return None
@@ -137,14 +144,33 @@ def tensor_probe(machine: Machine, names: DebugMap, layer: str, value: str) -> P
         return None
 
 
-def probe(binding: Binding, layer: str, value: str, graph: Graph) -> Probe | None:
-    """What the instruction writes of a value; None for a copy, and where its tensor is not the value's image."""
+def probe(
+    binding: Binding, layer: str, value: str, shape: tuple[int, ...], rows: Iterable[Mapping[str, Any]]
+) -> Probe | None:
+    """What the instruction writes of a value of this shape; None for a copy, and where its tensor is not the image.
+
+    `rows` of the map are tensors of that shape: the value, or what is still to be converted to it.
+    """
     if "ofm_channels" not in binding.descriptor:
         return None
     tensor, box = operand(binding.descriptor, "ofm"), binding.region
-    shape = graph.type_of(value).shape
     n, c, height, width = (*shape, 1, 1, 1, 1)[:4]
     is_inside = box.n < n and box.y + box.height <= height and box.x + box.width <= width
     if len(shape) not in (2, 4) or tensor.channels != c or not is_inside:
         return None
+    if not any(_has_strides(tensor, row, shape) for row in rows):
+        return None
     return RegionProbe(layer, value, box, Access(binding.memories, binding.site, tensor, box))
+
+
+def _has_strides(tensor: Operand, row: Mapping[str, Any], shape: tuple[int, ...]) -> bool:
+    """Whether channels, rows and pixels of the operand are the axes of a tensor of this shape behind the first.
+
+    A kernel may compute in another space than the image's, as a Softmax over the last axis does.
+    """
+    strides, block = row.get("strides", ()), row.get("block", 0)
+    steps = (tensor.block if block else tensor.bytes_each, tensor.row, tensor.pixel)
+    lengths = (-(-shape[1] // block) if block else shape[1], *shape[2:])
+    return len(strides) == len(shape) and all(
+        length == 1 or stride == step for length, stride, step in zip(lengths, strides[1:], steps, strict=False)
+    )

@@ -101,7 +101,7 @@ def run(
     graph = reference_graph(loaded.container) if check else None
     settings = read_preprocessing(preprocess) if preprocess else None
     arrays = read_inputs(inputs, machine.inputs, input_layout, settings)
-    results = run_all(machine, arrays, graph, independent=independent)
+    results = run_all(machine, arrays, graph, independent=independent, image=kernels)
     if output is not None:
         save(output, archive_bytes(host_outputs(machine, results)))
     document = {
@@ -130,10 +130,18 @@ def open_executor(
 
 
 def run_all(
-    machine: Executor, arrays: Mapping[str, Array], graph: Graph | None, *, independent: bool = False
+    machine: Executor,
+    arrays: Mapping[str, Array],
+    graph: Graph | None,
+    *,
+    independent: bool = False,
+    image: Path | None = None,
 ) -> Results:
-    """Run every sample; compare with `graph` when it is given, up to the first difference."""
-    reference = Reference(graph) if graph is not None else None
+    """Run every sample; compare with `graph` when it is given, up to the first difference.
+
+    `image` has the kernels that compute the float nodes of the graph.
+    """
+    reference = Reference(graph, image=image) if graph is not None else None
     samples = list(stored_samples(machine.inputs, arrays))
     results = Results(reference is not None)
     with progress("running") as advance:
