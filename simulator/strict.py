@@ -129,8 +129,9 @@ class _Walk:
     def _computed_scales(self, index: int) -> Iterator[Finding]:
         """Scales are constants: units and calls write where they lie only when they overwrite them."""
         queue = self._program.queue
-        if queue[index] == Queue.MAC:
-            writer = self._shadow.writer(self._program.descriptor(index)["scales"])
+        layer = self._program.descriptor(index) if queue[index] == Queue.MAC else {}
+        if layer:  # a wait has none
+            writer = self._shadow.writer(layer["scales"])
             if 0 <= writer < len(queue) and queue[writer] in (Queue.MAC, Queue.VEC, Queue.ARM):
                 message = f"{self._name(index)} reads its scales, which {self._name(writer)} overwrote"
                 yield Finding("overwritten", message, (writer, index))

@@ -165,6 +165,13 @@ def test_row_of_a_line_buffer_overwritten_before_its_reader() -> None:
     assert "reads row 0, which instruction 7 (vec.copy) overwrote with row 3" in found[0].message
 
 
+def test_a_wait_of_the_array_reads_no_scales() -> None:
+    assembly = Assembly()
+    assembly.add("wait.vec", {})
+    assembly.add("wait.mac", {"wait0_queue": Queue.VEC, "wait0_count": 1})
+    assert findings(assembly) == []
+
+
 def test_deadlock_of_two_queues() -> None:
     assembly = Assembly()
     assembly.add("wait.mac", {"wait0_queue": Queue.VEC, "wait0_count": 1})
