@@ -53,8 +53,10 @@ def verify(
     from npuc.cli.comparison import Subject, compare_executors
 
     data, names, sram_bytes = program.read_bytes(), read_map(program, debug_map), read_bytes(sram)
-    result = prove(data, names, sram_bytes)
     container = read_container(data)
+    result = prove(data, names, sram_bytes)
+    result["findings"] += claims(data, container) if result["ok"] else []
+    result["ok"] &= not result["findings"]
     if container.reference:
         feeds = read_samples(container, inputs, samples, input_layout, preprocess)
         result |= compare_executors(Subject(data, container, names, sram_bytes, kernels), feeds, executor)
@@ -83,6 +85,18 @@ def prove(data: bytes, names: DebugMap, sram_bytes: int | None) -> dict[str, Any
         "executors": {},
         "skipped": {},
     }
+
+
+def claims(data: bytes, container: Container) -> list[dict[str, Any]]:
+    """Findings where cycles that the compiler recorded are not those of the program."""
+    from simulator.program import load
+    from simulator.trace import timing
+
+    claimed, least = container.metadata.get("cycles"), container.metadata.get("lower_bound_cycles", 0)
+    cycles = timing(load(data)).timeline.total_cycles
+    text = f"the program takes {cycles} cycles; it claims {claimed}, and {least} as the least of all schedules"
+    is_true = claimed is None or (claimed == cycles and isinstance(least, int) and least <= cycles)
+    return [] if is_true else [{"kind": "cycles", "message": text, "instructions": []}]
 
 
 def read_samples(

@@ -46,6 +46,15 @@ def test_verify_json(npuc: Npuc, program: Path) -> None:
         assert row["layers"] == 1
 
 
+@pytest.mark.parametrize("key", ["cycles", "lower_bound_cycles"])
+def test_claims_of_cycles_are_checked(npuc: Npuc, program: Path, key: str) -> None:
+    container = read_container(program.read_bytes())
+    program.write_bytes(write_container(replace(container, metadata={**container.metadata, key: 10**6})))
+    (finding,) = verified(npuc, program, *HOST, status=1)["findings"]
+    assert finding["kind"] == "cycles"
+    assert "1000000" in finding["message"]
+
+
 def test_given_samples_are_used(npuc: Npuc, program: Path) -> None:
     assert verified(npuc, program, *HOST, "-i", "x.npy")["samples"] == 6
     assert verified(npuc, program, *HOST, "-i", "x.npy", "--samples", "2")["samples"] == 2
