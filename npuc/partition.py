@@ -17,6 +17,7 @@ from isa.target import Target
 from npuc.errors import DoesNotFit, InvalidGraph, NpucError, UnsupportedOp
 from npuc.graph.graph import Graph, Node
 from npuc.layout.assign import assign_layouts
+from npuc.layout.copies import gather_operands
 from npuc.layout.in_place import reuse_operands
 from npuc.legalize import Reason, violation
 from npuc.lower import Kernel, has_arm_kernel, lower_node, lower_on_arm, share_parameters, store_nodes
@@ -51,6 +52,10 @@ def partition(graph: Graph, target: Target, fallback: str = ARM) -> Partition:
     for _ in range(len(graph.nodes) + 2):
         _require_units(placed, reasons, target, fallback)
         placed = assign_layouts(graph, target.architecture.channel_block, reasons.keys())
+        gathered = gather_operands(placed, reasons.keys())
+        if gathered is not placed:
+            graph = gathered
+            continue
         placed = reuse_operands(placed, reasons.keys())
         kernels, refused = _lower(placed, target, reasons)
         if not refused:

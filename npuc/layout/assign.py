@@ -6,13 +6,13 @@ global optimum of the stated cost: port words of all reads and writes, plus a co
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 
 from npuc.errors import DoesNotFit, InvalidGraph
 from npuc.graph.graph import Graph, Node, verify
 from npuc.graph.types import ITEM_BYTES, Layout, TensorType
+from npuc.layout.copies import copies_for_edges
 from npuc.layout.forest import Edge, Forest, build_forest
 from npuc.layout.strides import blocked, dense, is_row_major
 from npuc.layout.trans_data import TransData
@@ -20,8 +20,6 @@ from npuc.ops.integer.elementwise import Lookup, QAdd, QMul
 from npuc.ops.integer.softmax import QSoftmax
 from npuc.ops.op import Op
 from npuc.ops.structure import Concat, Pad, Reshape, Slice, Transpose
-
-LOG = logging.getLogger("npuc.layout")
 
 COPY_WORDS = 4
 """A copy costs about this many port words per word of data (read, write, and 4 bytes a cycle in the vector unit)."""
@@ -62,7 +60,7 @@ def assign_layouts(graph: Graph, channel_block: int, on_arm: Set[str] = frozense
         unordered = [name for choice in choices for name in choice.unordered]
         if not cut and not unordered:
             return _with_layouts(graph, {k: v for choice in choices for k, v in choice.layouts.items()})
-        graph = insert_copies(graph, cut, unordered)
+        graph = copies_for_edges(graph, cut, unordered)
     raise InvalidGraph("layout assignment does not settle", stage="layout")
 
 
@@ -179,41 +177,3 @@ def port_words(layout: Layout, type_: TensorType) -> float:
 def _with_layouts(graph: Graph, layouts: dict[str, Layout]) -> Graph:
     values = {name: replace(type_, layout=layouts[name]) for name, type_ in graph.values.items()}
     return verify(replace(graph, values=values), "layout")
-
-
-def insert_copies(graph: Graph, cut: list[Edge], unordered: list[str]) -> Graph:
-    """A TransData for each cut edge, on the side of the parent, and one behind each output that is out of order."""
-    values: dict[str, TensorType] = dict(graph.values)
-    behind = dict.fromkeys(
-        [*unordered, *(edge.parent for edge in cut if edge.parent in edge.node.outputs and edge.reverse is not None)]
-    )
-    renamed = {name: _new_value(f"{name}.inner", graph.values[name], values) for name in behind}
-    before = {(edge.node.name, edge.position) for edge in cut if edge.node.outputs[0] not in behind}
-    nodes: list[Node] = []
-    names = {node.name for node in graph.nodes}
-    for node in graph.nodes:
-        inputs = list(node.inputs)
-        for position, source in enumerate(inputs):
-            if (node.name, position) in before:
-                inputs[position] = _new_value(f"{source}.copy", graph.values[source], values)
-                nodes.append(_copy(inputs[position], source, node, names))
-        outputs = tuple(renamed.get(name, name) for name in node.outputs)
-        nodes.append(replace(node, inputs=tuple(inputs), outputs=outputs))
-        nodes += [_copy(name, renamed[name], node, names) for name in node.outputs if name in renamed]
-    return verify(replace(graph, nodes=tuple(nodes), values=values), "layout")
-
-
-def _new_value(name: str, type_: TensorType, values: dict[str, TensorType]) -> str:
-    while name in values:
-        name += "_"
-    values[name] = replace(type_, layout=None)
-    return name
-
-
-def _copy(target: str, source: str, like: Node, names: set[str]) -> Node:
-    LOG.info("%s: copied to %s, which has another layout", source, target)
-    name = f"{target}.trans_data"
-    while name in names:
-        name += "_"
-    names.add(name)
-    return Node(name, TransData(), (source,), (target,), like.sources)

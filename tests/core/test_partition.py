@@ -50,10 +50,19 @@ def reversal(shape: tuple[int, ...], axis: int) -> Slice:
     return Slice(starts, stops, tuple(-1 if i == axis else 1 for i in range(len(shape))))
 
 
-def between_convolutions(*operators: Op) -> Graph:
+def paired(side: int) -> Graph:
+    """x -> convolution -> its channels beside those of its mirror image -> pooling -> y."""
+    plain = between_convolutions(reversal((1, CHANNELS, side, side), 3), side=side)
+    pool = QMaxPool(Window((3, 3), pads=(1, 1, 1, 1)), FULL)
+    kind = replace(plain.values["x"], shape=(1, 2 * CHANNELS, side, side))
+    nodes = (*plain.nodes[:2], Node("join", Concat(1), ("v0", "v1"), ("j",)), Node("pool", pool, ("j",), ("y",)))
+    return verify(replace(plain, nodes=nodes, values={**plain.values, "j": kind, "y": kind}))
+
+
+def between_convolutions(*operators: Op, side: int = SIDE) -> Graph:
     """x -> convolution -> the operators, one after the other -> convolution -> y."""
     rng = np.random.default_rng(3)
-    values = {"x": TensorType("int8", (1, CHANNELS, SIDE, SIDE), SCALE)}
+    values = {"x": TensorType("int8", (1, CHANNELS, side, side), SCALE)}
     constants: dict[str, Array] = {}
     for i in (1, 2):
         constants[f"w{i}"] = rng.integers(-127, 128, (CHANNELS, CHANNELS, 3, 3), np.int8)
@@ -230,3 +239,12 @@ def test_a_float_model_with_products_of_activations_runs_mixed() -> None:
     integer = quantized(graph, table)
     check(integer, compiled)
     assert measure(graph, integer, samples).sqnr_db > 30
+
+
+def test_an_operand_in_many_pieces_is_copied() -> None:
+    graph = paired(16)
+    compiled = compiled_for(graph)
+    (call,) = calls_of(compiled)
+    assert len(call.ranges) <= 2
+    assert compiled.report["transdata_count"] >= 1
+    check(graph, compiled)
