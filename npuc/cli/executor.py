@@ -14,6 +14,7 @@ from npuc.cli.check import reference_graph
 if TYPE_CHECKING:
     from isa.container import Container, IoEntry
     from npuc.firmware.graph_runner import Backend
+    from npuc.firmware.host import HostKernels
     from npuc.graph.types import Array
     from simulator.arm_calls import Kernels
     from simulator.machine import Machine
@@ -106,11 +107,31 @@ def kernel_backend(name: ExecutorName) -> Backend:
 
 
 def open_machine(program: Loaded, sram_bytes: int | None = None, image: Path | None = None, **options: Any) -> Machine:
-    """The simulator's machine, with kernels when the program has Arm calls; `options` are those of `Machine`."""
+    """The simulator's machine, with kernels when the program has Arm calls; `options` are those of `Machine`.
+
+    SimulatorFault for a call whose kernel would leave the memories of the machine, and with it the process.
+    """
+    from npuc.firmware.host import HostKernels
     from simulator.machine import Machine
 
     kernels = call_kernels(image) if program.calls else None
-    return Machine(program, sram_bytes, kernels=kernels, **options)
+    machine = Machine(program, sram_bytes, kernels=kernels, **options)
+    if isinstance(kernels, HostKernels):
+        require_bounded(machine, kernels)
+    return machine
+
+
+def require_bounded(machine: Machine, kernels: HostKernels) -> None:
+    """SimulatorFault for the first call of a program that does not keep to the memories, whatever its ranges say."""
+    from isa.descriptors import Memory
+
+    program = machine.program
+    calls = [(call.kernel, call.version, call.parameters) for call in program.calls]
+    stray = kernels.stray_call(calls, len(machine.memories.arrays[Memory.SRAM]), program.flash.tobytes())
+    if stray is not None:
+        index, how = stray
+        hint = "the program is damaged, or from another release: compile it again"
+        raise program.site(len(program.code) + index).fault(f"its kernel {how}", hint)
 
 
 def call_kernels(image: Path | None) -> Kernels:

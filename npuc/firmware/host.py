@@ -11,6 +11,7 @@ import numpy as np
 
 from npuc.arm.kernel_spec import KERNELS
 from npuc.arm.memory import Bytes
+from npuc.firmware.call_guard import first_stray_call
 from npuc.firmware.toolchain import STAGE, ToolchainError, build_kernels
 
 _Function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
@@ -31,7 +32,7 @@ class HostKernels:
     """A backend of `graph_runner`. The shared object must export `npuc_kernel_table` of this version's kernels."""
 
     def __init__(self, library: Path) -> None:
-        self._library = ctypes.CDLL(str(library))
+        self._path, self._library = library, ctypes.CDLL(str(library))
         table = (_Entry * len(KERNELS)).in_dll(self._library, "npuc_kernel_table")
         self._entries = {(entry.id, entry.version): entry for entry in table}
 
@@ -52,6 +53,22 @@ class HostKernels:
             if entry.run(words.ctypes.data, *bases):
                 return n_done
         return len(calls)
+
+    def stray_call(
+        self, calls: Sequence[tuple[int, int, bytes]], sram_bytes: int, flash: bytes
+    ) -> tuple[int, str] | None:
+        """The first call that leaves its memories or does not end, and how: for parameters that nobody vouches for.
+
+        Calls that `run` refuses are left to it.
+        """
+        known = {(spec.kernel_id, spec.version): spec.name for spec in KERNELS}
+        places = [
+            i for i, (kernel_id, version, parameters) in enumerate(calls)
+            if (entry := self._entries.get((kernel_id, version))) and entry.parameter_bytes == len(parameters)
+        ]  # fmt: skip
+        rows = [(known[calls[i][:2]], calls[i][2]) for i in places]
+        found = first_stray_call(self._path, rows, sram_bytes, flash)
+        return None if found is None else (places[found[0]], found[1])
 
 
 @cache

@@ -69,6 +69,20 @@ def test_a_call_that_computes_something_else_is_named_by_its_layer(npuc: Npuc, r
     assert (result.status, difference["layer"]) == (1, "n1")
 
 
+@pytest.mark.parametrize("word", [1 << 29, -64, -(1 << 31), 1 << 20])
+def test_a_kernel_that_would_leave_its_memories_is_a_fault(word: int, npuc: Npuc, reversed_rows: Path) -> None:
+    """Wherever the damage is done to the parameters, this process lives on."""
+    container = read_container(reversed_rows.read_bytes())
+    (call,) = decode_arm_calls(container.arm_calls)
+    words = np.frombuffer(call.parameters, "<i4").copy()
+    words[3] = word  # where the destination begins
+    changed = encode_arm_calls([replace(call, parameters=words.tobytes())])
+    reversed_rows.write_bytes(write_container(replace(container, arm_calls=changed)))
+    result = npuc("run", reversed_rows, "-i", "x.npy")
+    assert (result.status, result.out) == (1, "")
+    assert "error: arm call 0 (kernel 10): its kernel leaves sram and the program" in result.err
+
+
 def test_an_image_runs_the_kernels(npuc: Npuc, reversed_rows: Path) -> None:
     try:
         images = [build_kernels(core) for core in ("cortex-m33", "aarch64")]
