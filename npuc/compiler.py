@@ -13,7 +13,8 @@ from isa.target_file import target_to_dict
 from npuc.emit.arm import emit_calls
 from npuc.emit.certificate import certify_cycles
 from npuc.emit.demand import demand_of
-from npuc.emit.judge import plan_cycles, stream_timeline, stream_work
+from npuc.emit.judge import stream_timeline, stream_work
+from npuc.emit.plan_judge import Judge
 from npuc.emit.program import debug_map, write_program
 from npuc.emit.report import compile_report, program_metadata
 from npuc.emit.stream import emit_stream
@@ -130,8 +131,7 @@ def _decide(graph: Graph, kernels: list[Kernel], reference: bytes, options: Opti
     target = options.target
     capacity = options.sram_bytes if options.sram_bytes is not None else target.board.sram_bytes
     policy = POLICIES[options.policy]
-    storages = storages_of(graph, kernels)
-    search = Search(kernels, storages, target, capacity, lambda plan: plan_cycles(plan, target), policy)
+    search = Search(kernels, storages_of(graph, kernels), target, capacity, Judge(target).cycles, policy)
     found = schedule(search, options.optimize)
     return format_plan(found)
 

@@ -9,10 +9,9 @@ from isa.descriptors import DESCRIPTORS
 from isa.instructions import CONDITIONS, NO_CONDITION
 from isa.target import Target
 from isa.timing import Schedule, Timeline, Work, simulate, work_of
-from npuc.emit.stream import Stream, emit_stream
+from npuc.emit.stream import Stream
 from npuc.errors import InvalidGraph
 from npuc.graph.types import Array
-from npuc.task.task import Plan
 
 _FIELDS = tuple(dict.fromkeys(field.name for record in DESCRIPTORS for field in record.fields))
 
@@ -47,8 +46,3 @@ def stream_work(stream: Stream, target: Target) -> Work:
     for name in _FIELDS:
         columns[name] = np.array([record.get(name, 0) for record in distinct.values()], np.int64)[index]
     return work_of(columns, target).with_arm(np.array([call.cycles for call in stream.calls], np.int64))
-
-
-def plan_cycles(plan: Plan, target: Target) -> int:
-    """Total cycles of a placed plan."""
-    return stream_timeline(emit_stream(plan, target), target).total_cycles

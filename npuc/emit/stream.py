@@ -80,7 +80,9 @@ class Emitter:
 
     def _task(self, index: int, task: Task) -> None:
         reads, writes = accesses(self.plan, task)
-        extra, conditions = self.waits.visit(task.queue, map(self._physical, reads), map(self._physical, writes))
+        extra, conditions = self.waits.visit(
+            task.queue, map(self._physical, reads), map(self._physical, writes), **order_of(task)
+        )
         if isinstance(task, Call):
             self._call(index, task, extra, conditions)
             return
@@ -159,6 +161,11 @@ class Emitter:
         values = {"slot": slot, "words": len(record) // 8, "address": address(Memory.FLASH, start)}
         self._append(index, Instruction("desc.load", values))
         return slot
+
+
+def order_of(task: Task) -> dict[str, str]:
+    """What `WaitTracker.visit` is told of a task beside its bytes."""
+    return {"after": task.after} if isinstance(task, Load) else {"kernel": task.kernel}
 
 
 def condition_fields(conditions: Conditions) -> dict[str, int]:

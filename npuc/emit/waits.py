@@ -30,11 +30,15 @@ class WaitTracker:
         self._written = np.zeros((len(QUEUES), granules), np.int64)
         self._read = np.zeros((len(QUEUES), granules), np.int64)
         self._issued = dict.fromkeys(QUEUES, 0)
+        self._last: dict[str, tuple[Queue, int]] = {}
         self._known = {queue: dict.fromkeys(QUEUES, 0) for queue in QUEUES}
 
-    def visit(self, queue: Queue, reads: Intervals, writes: Intervals) -> tuple[Conditions, Conditions]:
+    def visit(
+        self, queue: Queue, reads: Intervals, writes: Intervals, *, kernel: str = "", after: str = ""
+    ) -> tuple[Conditions, Conditions]:
         """Conditions of the next instruction or call of `queue`, which reads and writes these byte intervals of SRAM.
 
+        It works for `kernel`, and waits for everything so far that works for the kernel `after`.
         Those beyond the three that it holds come first, for a `wait` that the caller puts before it.
         """
         read, write = [_granules(i) for i in reads], [_granules(i) for i in writes]
@@ -46,6 +50,9 @@ class WaitTracker:
             np.maximum(needed, self._written[:, part].max(axis=1), out=needed)
             np.maximum(needed, self._read[:, part].max(axis=1), out=needed)
         needed[QUEUES.index(queue)] = own
+        if after in self._last:
+            other, count = self._last[after]
+            needed[QUEUES.index(other)] = max(int(needed[QUEUES.index(other)]), count)
         conditions = []
         for index, other in enumerate(QUEUES):
             count = int(needed[index])
@@ -54,6 +61,8 @@ class WaitTracker:
                 conditions.append((other, count))
         extra = conditions[:-CONDITIONS]
         self._issued[queue] += 2 if extra else 1
+        if kernel:
+            self._last[kernel] = queue, self._issued[queue]
         row = QUEUES.index(queue)
         for part in read:
             self._read[row, part] = self._issued[queue]

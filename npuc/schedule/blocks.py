@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from isa.descriptors import Memory, address
 from isa.instructions import BY_MNEMONIC
 from isa.target import Target
-from isa.timing import Work, block_fits, work_of
+from isa.timing import Work, block_fits, bound_cycles, work_of
 from npuc.errors import DoesNotFit
 from npuc.graph.types import Array
 from npuc.lower.kernel import Kernel
@@ -22,25 +23,45 @@ FLASH = address(Memory.FLASH, 0)
 
 Block = tuple[int, int, int]
 
+BATCH = 256
+"""Tasks priced in one call; bounds the memory that this takes."""
+
 BLOCK_CHANNELS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 128, 256)
 """Output channels of a block that are tried, in units of 8."""
 
 
+@dataclass(frozen=True)
+class Request:
+    """A task whose block is to be chosen; `streamed`: its parameters are read from flash."""
+
+    kernel: Kernel
+    task: Compute
+    streamed: bool = False
+
+
 def work_columns(kernel: Kernel, tasks: list[Compute], parameters: int = SRAM) -> dict[str, Array]:
     """Columns for `isa.timing.work_of`, one row a task: storages at the start of SRAM, parameters at that address."""
-    rows = []
-    for task in tasks:
-        if kernel.mnemonic == "dma.fill":
-            rows.append(fill_fields(kernel.ofm, task) | {"destination": SRAM})
-            continue
-        values = layer_fields(kernel, lambda _: SRAM, {}, parameters, task.block) | region_fields(task)
-        values["weights"] = parameters
-        if kernel.is_mac:
-            values["coded_words"] = _coded_words(kernel, len(task.c))
-        rows.append(values)
-    columns = {name: np.array([row[name] for row in rows], np.int64) for name in rows[0]}
-    columns["opcode"] = np.full(len(tasks), BY_MNEMONIC[kernel.mnemonic].opcode, np.int64)
+    return request_columns([Request(kernel, task, streamed=parameters == FLASH) for task in tasks])
+
+
+def request_columns(requests: Sequence[Request]) -> dict[str, Array]:
+    """Columns for `isa.timing.work_of`, one row a request: storages at the start of SRAM."""
+    rows = [_work_row(request) for request in requests]
+    columns = {name: np.array([row.get(name, 0) for row in rows], np.int64) for name in dict.fromkeys(chain(*rows))}
+    columns["opcode"] = np.array([BY_MNEMONIC[request.kernel.mnemonic].opcode for request in requests], np.int64)
     return columns
+
+
+def _work_row(request: Request) -> dict[str, int]:
+    kernel, task = request.kernel, request.task
+    if kernel.mnemonic == "dma.fill":
+        return fill_fields(kernel.ofm, task) | {"destination": SRAM}
+    parameters = FLASH if request.streamed else SRAM
+    values = layer_fields(kernel, lambda _: SRAM, {}, parameters, task.block) | region_fields(task)
+    values["weights"] = parameters
+    if kernel.is_mac:
+        values["coded_words"] = _coded_words(kernel, len(task.c))
+    return values
 
 
 def _coded_words(kernel: Kernel, n_channels: int) -> int:
@@ -59,29 +80,78 @@ def busy_cycles(work: Work, target: Target) -> Array:
     ports = read + write if board.sram_shared_port else np.maximum(read, write)
     first = -(-work.first_read_words * 8 // board.sram_read_bytes_per_cycle)
     flash = -(-work.flash_bytes // board.flash_bytes_per_cycle)
-    paced = work.pace + work.last_compute
+    paced = work.pace + np.maximum(work.last_compute, work.last_output)
     cycles: Array = np.maximum.reduce([work.compute, work.output, ports, flash, paced]) + first + work.lead_cycles
     return cycles
 
 
-def choose_block(kernel: Kernel, task: Compute, target: Target, *, streamed: bool = False) -> tuple[Block, int]:
-    """Best block of one task and its cycles; `streamed`: its parameters are read from flash."""
-    tasks = [replace(task, block=block) for block in _candidates(kernel, task, target)]
-    columns = work_columns(kernel, tasks, FLASH if streamed else SRAM)
-    if kernel.is_mac:
+@dataclass(frozen=True)
+class Choice:
+    """A block shape, its cycles alone on the machine, those of its busiest resource (no schedule takes fewer), and what
+    it asks of the SRAM's ports and the flash."""
+
+    block: Block
+    cycles: int
+    roof_cycles: int
+    port_words: int
+    flash_bytes: int
+
+
+def choose_block(kernel: Kernel, task: Compute, target: Target) -> Choice:
+    """Best block of one task."""
+    return choose_blocks([Request(kernel, task)], target)[0]
+
+
+def choose_blocks(requests: Sequence[Request], target: Target) -> list[Choice]:
+    """Best block of each task; DoesNotFit names a kernel none of whose blocks fits the buffers.
+
+    All blocks of all tasks are priced in one call, which costs little more than pricing one.
+    """
+    result = [Choice((1, 1, 8), 0, 0, 0, 0)] * len(requests)
+    is_mac = [request.kernel.is_mac for request in requests]
+    for kind in (True, False):
+        places = [i for i, found in enumerate(is_mac) if found is kind]
+        for start in range(0, len(places), BATCH):
+            part = places[start : start + BATCH]
+            for i, found in zip(part, _priced([requests[i] for i in part], target), strict=True):
+                result[i] = found
+    return result
+
+
+def _priced(requests: Sequence[Request], target: Target) -> list[Choice]:
+    if not requests:
+        return []
+    blocks = [list(_candidates(request.kernel, request.task, target)) for request in requests]
+    owner = np.repeat(np.arange(len(requests)), [len(found) for found in blocks])
+    shape = np.array([block for found in blocks for block in found], np.int64)
+    columns = {name: column[owner] for name, column in request_columns(requests).items()}
+    columns |= {"block_h": shape[:, 0], "block_w": shape[:, 1], "block_c": shape[:, 2] // 8}
+    if requests[0].kernel.is_mac:
         fits = np.flatnonzero(block_fits(columns, target))
-        if not len(fits):
-            raise DoesNotFit(
-                f"no block of {kernel.node} fits the buffers of {target.name}",
-                node=kernel.node,
-                stage="schedule",
-                hint="reduce the kernel width or dilation, or choose a larger target",
-            )
-        tasks = [tasks[i] for i in fits]
         columns = {name: column[fits] for name, column in columns.items()}
-    cycles = busy_cycles(work_of(columns, target), target)
-    best = int(np.argmin(cycles))
-    return tasks[best].block, int(cycles[best])
+        owner, shape = owner[fits], shape[fits]
+    work = work_of(columns, target)
+    cycles, roofs = busy_cycles(work, target), bound_cycles(work, target)
+    best = np.lexsort((np.arange(len(owner)), cycles, owner))
+    first = np.searchsorted(owner[best], np.arange(len(requests) + 1))
+    result = []
+    for i, request in enumerate(requests):
+        if first[i] == first[i + 1]:
+            raise _no_block(request.kernel, target)
+        at = best[first[i]]
+        h, w, c = (int(n) for n in shape[at])
+        words, flash = work.read_words[at] + work.write_words[at], work.flash_bytes[at]
+        result.append(Choice((h, w, c), int(cycles[at]), int(roofs[at]), int(words), int(flash)))
+    return result
+
+
+def _no_block(kernel: Kernel, target: Target) -> DoesNotFit:
+    return DoesNotFit(
+        f"no block of {kernel.node} fits the buffers of {target.name}",
+        node=kernel.node,
+        stage="schedule",
+        hint="reduce the kernel width or dilation, or choose a larger target",
+    )
 
 
 def _candidates(kernel: Kernel, task: Compute, target: Target) -> Iterator[Block]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Iterator, Sequence
 
 from npuc.lower.kernel import Kernel
-from npuc.schedule.memory import Storage, expand_all, live_ranges, profile
-from npuc.schedule.stripes import Group, StripeBook
+from npuc.schedule.group_peaks import GroupPeaks
+from npuc.schedule.stripes import Group
 
 STRIPES = (2, 4, 8, 16, 32, 64, 128)
 """Numbers of stripes tried for a merged group."""
@@ -16,52 +14,47 @@ STRIPES = (2, 4, 8, 16, 32, 64, 128)
 LONGEST_GROUP = 12
 """Most kernels in one group; longer cascades recompute nothing but fragment the instruction stream."""
 
-
-Peaks = tuple[int, ...]
-"""Peak live bytes of each group above the capacity, largest first: what merging makes smaller."""
-
-
-def peaks_of(
-    book: StripeBook, storages: Mapping[str, Storage], groups: Sequence[Group], capacity_bytes: int
-) -> tuple[Peaks, int]:
-    """Peaks of live activation bytes, and the group with the first of the largest."""
-    steps, owner = expand_all(book, groups)
-    if not steps:
-        return (), 0
-    live = profile(live_ranges(book, storages, groups, steps, owner), len(steps))
-    peaks = np.zeros(len(groups), np.int64)
-    np.maximum.at(peaks, owner, live)
-    above = sorted((int(peak) for peak in peaks if peak > capacity_bytes), reverse=True)
-    return tuple(above), int(peaks.argmax())
+REACH = 4
+"""Groups on either side of the one at the peak that may join it."""
 
 
-def choose_groups(book: StripeBook, storages: Mapping[str, Storage], capacity_bytes: int) -> list[Group]:
+def choose_groups(kernels: Sequence[Kernel], peaks: GroupPeaks, capacity_bytes: int) -> list[Group]:
     """Groups whose activations need at most `capacity_bytes`, or the smallest peaks that merging finds."""
-    groups = [Group(i, i + 1) for i in range(len(book.kernels))]
-    peaks, at = peaks_of(book, storages, groups, capacity_bytes)
-    while peaks:
-        best: tuple[Peaks, int, list[Group]] | None = None
-        for candidate, stripes in _merges(book.kernels, groups, at):
-            found, _ = peaks_of(book, storages, candidate, capacity_bytes)
-            if best is None or (found, stripes) < best[:2]:
-                best = (found, stripes, candidate)
-        if best is None or best[0] >= peaks:
+    groups = [Group(i, i + 1) for i in range(len(kernels))]
+    heights = [peaks.of(group) for group in groups]
+    while groups and max(heights) > capacity_bytes:
+        at = heights.index(max(heights))
+        best: tuple[list[int], int, range] | None = None
+        merged_best = groups[at]
+        for window, merged in _merges(kernels, groups, at):
+            outside = heights[: window.start] + heights[window.stop :]
+            above = _above([*outside, peaks.of(merged)], capacity_bytes)
+            if best is None or (above, merged.stripes) < best[:2]:
+                best, merged_best = (above, merged.stripes, window), merged
+        if best is None or best[0] >= _above(heights, capacity_bytes):
             return groups
-        groups = best[2]
-        peaks, at = peaks_of(book, storages, groups, capacity_bytes)
+        window = best[2]
+        groups[window.start : window.stop] = [merged_best]
+        heights[window.start : window.stop] = [peaks.of(merged_best)]
     return groups
 
 
-def _merges(kernels: Sequence[Kernel], groups: list[Group], at: int) -> Iterator[tuple[list[Group], int]]:
-    """Group lists in which a window of neighbours around group `at` became one striped group."""
-    for before in range(4):
-        for after in range(4):
-            low, high = max(at - before, 0), min(at + after, len(groups) - 1)
-            window = range(groups[low].start, groups[high].stop)
-            if len(window) < 2 or len(window) > LONGEST_GROUP or not all(kernels[i].spatial for i in window):
+def _above(heights: Sequence[int], capacity_bytes: int) -> list[int]:
+    """Peaks above the capacity, largest first: what merging makes smaller."""
+    return sorted((height for height in heights if height > capacity_bytes), reverse=True)
+
+
+def _merges(kernels: Sequence[Kernel], groups: Sequence[Group], at: int) -> Iterator[tuple[range, Group]]:
+    """Windows of neighbours around group `at`, and the striped group that each would become."""
+    for before in range(REACH):
+        for after in range(REACH):
+            low, high = at - before, at + after
+            if low < 0 or high >= len(groups):
                 continue
-            rows = max(kernels[i].space[1] for i in window)
+            inside = range(groups[low].start, groups[high].stop)
+            if len(inside) < 2 or len(inside) > LONGEST_GROUP or not all(kernels[i].spatial for i in inside):
+                continue
+            rows = max(kernels[i].space[1] for i in inside)
             for stripes in STRIPES:
                 if stripes <= rows:
-                    merged = Group(window.start, window.stop, stripes)
-                    yield [*groups[:low], merged, *groups[high + 1 :]], stripes
+                    yield range(low, high + 1), Group(inside.start, inside.stop, stripes)

@@ -60,11 +60,12 @@ def live_ranges(
         end = len(steps) - 1 if storage.is_output else last[name]
         kept = storage.is_input or storage.is_output or not steps
         rows = 0 if kept else book.ring_rows(groups[owner[first[name]]], name)
-        result.append(_live(book.kernels, storage, first[name], end, rows))
+        result.append(live_of(book.kernels, storage, first[name], end, rows))
     return result
 
 
-def _live(kernels: Sequence[Kernel], storage: Storage, first: int, last: int, rows: int) -> Live:
+def live_of(kernels: Sequence[Kernel], storage: Storage, first: int, last: int, rows: int) -> Live:
+    """A storage as it lives: a line buffer of `rows` rows, or whole (0, or as many rows as it has)."""
     if rows:
         operand = next(kernel.ofm for kernel in kernels if kernel.ofm.storage == storage.name)
         if rows < operand.shape[1]:

@@ -17,9 +17,6 @@ from npuc.schedule.memory import aligned
 from npuc.schedule.policy import Policy
 from npuc.task.task import Buffer, Call, Load, Part, Task, Work, weight_bytes
 
-SMALLEST_BYTES = 4096
-"""Parameters are gathered to buffers of at least this size, so that a load is worth its instruction."""
-
 GROWTH = 4
 """A buffer holds at most this fraction of the bytes before it, and of the bytes behind it."""
 
@@ -39,9 +36,12 @@ class ParameterUse:
 
 
 def pack_buffers(
-    kernels: Sequence[Kernel], computes: Sequence[Work], largest_bytes: int, streamed: Set[str], policy: Policy
+    kernels: Sequence[Kernel], computes: Sequence[Work], smallest_bytes: int, largest_bytes: int, streamed: Set[str]
 ) -> list[ParameterUse]:
     """Buffers in the order of first use, of at most `largest_bytes`; kernels in `streamed` get none.
+
+    Parameters are gathered to buffers of at least `smallest_bytes`, so that a load is worth its instruction; 0: kernels
+    share none.
 
     They grow from the start and shrink towards the end: the first layer must not wait for much, the last tile must not
     either, and in between few large loads let the stream run far ahead of the computation.
@@ -57,7 +57,8 @@ def pack_buffers(
         name: position for name, position in first.items() if by_name[name].parameters.n_bytes and name not in streamed
     }
     tiles = _tile_parts(by_name, computes)
-    packer = _Packer(sum(by_name[name].parameters.n_bytes for name in wanted), largest_bytes)
+    total = sum(by_name[name].parameters.n_bytes for name in wanted)
+    packer = _Packer(total, smallest_bytes or largest_bytes, largest_bytes)
     for name, position in wanted.items():
         kernel = by_name[name]
         if kernel.parameters.n_bytes <= packer.limit():
@@ -66,7 +67,7 @@ def pack_buffers(
             packer.add(Part(name, 0, kernel.parameters.head_bytes), position, last[name])
             for part, begin, end in tiles.get(name, ()):
                 packer.add(part, begin, end)
-        if position == 0 or not policy.shared_buffers:
+        if position == 0 or not smallest_bytes:
             packer.close()
     packer.close()
     return packer.uses
@@ -91,16 +92,16 @@ def _tile_parts(kernels: Mapping[str, Kernel], computes: Sequence[Work]) -> dict
 class _Packer:
     """Collects parts until they fill a buffer."""
 
-    def __init__(self, total_bytes: int, largest_bytes: int) -> None:
+    def __init__(self, total_bytes: int, smallest_bytes: int, largest_bytes: int) -> None:
         self.uses: list[ParameterUse] = []
-        self._total, self._largest, self._packed = total_bytes, largest_bytes, 0
+        self._total, self._smallest, self._largest, self._packed = total_bytes, smallest_bytes, largest_bytes, 0
         self._parts: list[Part] = []
         self._first, self._last, self._bytes = 0, 0, 0
 
     def limit(self) -> int:
         """Bytes that the present buffer may have: a share of what came before and of what is left."""
         share = min(self._packed, self._total - self._packed) // GROWTH
-        return min(max(share, SMALLEST_BYTES), self._largest)
+        return min(max(share, self._smallest), self._largest)
 
     def add(self, part: Part, first: int, last: int) -> None:
         n_bytes = part.stop - part.start
@@ -181,13 +182,16 @@ def place_loads(
     return positions
 
 
-def interleave(computes: Sequence[Work], uses: Sequence[ParameterUse], positions: Sequence[int]) -> list[Task]:
-    """Compute tasks with the loads in their places."""
+def interleave(
+    computes: Sequence[Work], uses: Sequence[ParameterUse], positions: Sequence[int], limits: Sequence[int]
+) -> list[Task]:
+    """Compute tasks with the loads in their places; a load with a limit waits for what comes before that task."""
     tasks: list[Task] = []
-    pending = list(zip(positions, uses, strict=True))
+    at = 0
     for index, compute in enumerate(computes):
-        while pending and pending[0][0] <= index:
-            buffer = pending.pop(0)[1].buffer
-            tasks.append(Load(buffer.name, 0, buffer.n_bytes))
+        while at < len(uses) and positions[at] <= index:
+            buffer, limit = uses[at].buffer, limits[at]
+            tasks.append(Load(buffer.name, 0, buffer.n_bytes, computes[limit - 1].kernel if limit else ""))
+            at += 1
         tasks.append(compute)
     return tasks

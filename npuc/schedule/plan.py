@@ -1,34 +1,41 @@
-"""The search: groups, tiles and load order in, a plan with SRAM addresses out."""
+"""The search: groups, tiles and load order in, a plan with SRAM addresses out.
+
+Candidates are made for a fixed ladder of capacities, and a budget may use every candidate that fits it. A larger budget
+has all candidates of a smaller one, so that more SRAM never gives a slower program. What is judged is decided by bounds
+that hold for every placement of a draft, so that leaving a candidate out never changes the answer.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from isa.target import Target
-from npuc.allocation import Buffer as Range
-from npuc.allocation import CapacityExceeded, Placement, Problem, allocate
+from npuc.allocation import CapacityExceeded, allocate, live_at_peak
 from npuc.errors import DoesNotFit
-from npuc.lower.coding import WeightCoder
 from npuc.lower.kernel import Kernel
+from npuc.schedule.draft import Draft, Drafter
+from npuc.schedule.estimate import estimate, lower_bound
 from npuc.schedule.grouping import choose_groups
-from npuc.schedule.memory import Live, Storage, aligned, expand_all, live_ranges, profile
-from npuc.schedule.parameters import ParameterUse, earliest, interleave, misfits, pack_buffers, place_loads
+from npuc.schedule.memory import Storage
+from npuc.schedule.parameters import ParameterUse, earliest, misfits, pack_buffers, place_loads
+from npuc.schedule.place import Placed, place, with_addresses
 from npuc.schedule.policy import SEARCH, Policy
-from npuc.schedule.stripes import Group, Step, StripeBook
-from npuc.schedule.tile_model import choose_tiles
-from npuc.schedule.tiles import Blocks, Tiling, tile_tasks, tilings
-from npuc.task.task import Buffer, Load, Plan, Work, channel_cuts
+from npuc.schedule.stripes import Group
+from npuc.task.task import Plan
 from npuc.task.text import Scheduled
 
 LOG = logging.getLogger("npuc.schedule")
 
-LARGEST_BUFFERS = (4096, 16384, 65536, 262144)
-"""Largest parameters buffers that are tried, in bytes."""
+RUNGS_PER_OCTAVE = 4
+"""Capacities on the ladder between a number and its double."""
 
-QUICK_EFFORT = 0.1
-"""Effort of the allocator for candidates; the plan that is kept gets the whole effort."""
+MOST_OPTIONS, MOST_TASKS = 12, 3000
+"""Options of a capacity that are given addresses and judged, and tasks of them all together."""
+
+WORST = 1.15
+"""How much more than the best option another may be expected to take."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +53,28 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Draft:
-    """Kernels with their weights coded for the tasks, tasks, and live ranges before addresses are known."""
+class Option:
+    """A draft with its parameters in buffers, what it is expected to cost, and what it costs at least."""
 
-    kernels: list[Kernel]
-    computes: list[Work]
-    lives: list[Live]
-    streamed: frozenset[str]
+    expected_cycles: int
+    bound_cycles: int
+    draft: Draft
+    uses: tuple[ParameterUse, ...]
+    limits: list[int]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A placed plan and what it costs."""
+
+    cycles: int
+    peak_bytes: int
+    placed: Placed
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What makes one candidate better than another: smaller is better."""
+        return self.cycles, self.peak_bytes
 
 
 def schedule(search: Search, optimize: str = "latency") -> Scheduled:
@@ -60,188 +82,178 @@ def schedule(search: Search, optimize: str = "latency") -> Scheduled:
 
     DoesNotFit names what is live at the peak when nothing fits.
     """
-    best, failure = _best(search, optimize)
-    if best is None:
-        raise _does_not_fit(failure, search.capacity_bytes)
-    return _certify(best)
+    run = _Run(search)
+    smallest = run.smallest()
+    if smallest.peak_bytes > search.capacity_bytes:
+        raise _does_not_fit(smallest, search.capacity_bytes)
+    best = smallest if optimize == "memory" else run.fastest(smallest)
+    return _certify(best, search.judge)
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A placed plan and the allocation problem that it solves."""
-
-    cycles: int
-    peak_bytes: int
-    problem: Problem
-    plan: Plan
-
-    def key(self, optimize: str) -> tuple[int, int]:
-        """What makes one candidate better than another: smaller is better."""
-        return (self.cycles, self.peak_bytes) if optimize == "latency" else (self.peak_bytes, self.cycles)
+def rungs(lowest_bytes: int, highest_bytes: int) -> list[int]:
+    """Capacities of the ladder, descending: the same numbers for every network, and the lowest itself."""
+    found = [lowest_bytes]
+    step = 0
+    while (capacity := _rung(step)) <= highest_bytes:
+        if capacity > lowest_bytes:
+            found.append(capacity)
+        step += 1
+    return found[::-1]
 
 
-def _best(search: Search, optimize: str) -> tuple[Candidate | None, CapacityExceeded | None]:
-    best: Candidate | None = None
-    failure: CapacityExceeded | None = None
-    for draft in _drafts(search, optimize):
-        one = len(draft.streamed) == len(search.kernels) or not search.policy.shared_buffers
-        for largest in LARGEST_BUFFERS[:1] if one else LARGEST_BUFFERS:
-            try:
-                problem, plan, placement = _place(search, draft, largest)
-            except CapacityExceeded as error:
-                if failure is None or error.needed_bytes < failure.needed_bytes:
-                    failure = error
-                continue
-            found = Candidate(search.judge(plan), placement.peak_bytes, problem, plan)
-            LOG.info("candidate: %d cycles, peak %d bytes", found.cycles, found.peak_bytes)
-            if best is None or found.key(optimize) < best.key(optimize):
-                best = found
-    return best, failure
+def _rung(step: int) -> int:
+    """2^(10 + step / RUNGS_PER_OCTAVE) in units of the alignment, from integers alone."""
+    octave, part = divmod(step, RUNGS_PER_OCTAVE)
+    return (_PARTS[part] << octave) // 16 * 16
 
 
-def _certify(candidate: Candidate) -> Scheduled:
-    """The plan with the best addresses that the allocator finds and their proof."""
-    placement, plan = allocate(candidate.problem), candidate.plan
-    placed = tuple(replace(buffer, address=placement.offsets[buffer.name]) for buffer in plan.buffers)
-    return Scheduled(replace(plan, buffers=placed), placement.peak_bytes, placement.bound_bytes, placement.status)
+_PARTS = (1024, 1217, 1448, 1722)
+"""1024 times 2^(i / RUNGS_PER_OCTAVE)."""
 
 
-def _drafts(search: Search, optimize: str) -> Iterator[Draft]:
-    seen: set[tuple[tuple[Group, ...], frozenset[str]]] = set()
-    coder = WeightCoder(search.kernels)
-    kernels, capacity = coder.whole(), search.capacity_bytes
-    total = sum(aligned(kernel.parameters.n_bytes) for kernel in kernels if not kernel.shares)
-    everything = frozenset(kernel.owner for kernel in kernels)
-    blocks, book = Blocks(search.target), StripeBook(kernels)
-    for reserve in search.policy.reserves if optimize == "latency" else (0.0,):
-        room = capacity - int(reserve * min(total, capacity)) if optimize == "latency" else 0
-        groups = choose_groups(book, search.storages, room)
-        streamed = everything if optimize == "memory" else frozenset[str]()
-        while (tuple(groups), streamed) not in seen:
-            seen.add((tuple(groups), streamed))
-            draft = _draft(search, coder, book, groups, streamed, blocks)
-            uses = pack_buffers(draft.kernels, draft.computes, LARGEST_BUFFERS[0], streamed, search.policy)
-            too_large = misfits(uses, profile(draft.lives, len(draft.computes)), capacity)
-            if not too_large:
-                yield draft
-            streamed |= too_large
+@dataclass
+class _Run:
+    """One search: the drafts made, the best candidate."""
 
+    search: Search
+    drafter: Drafter = field(init=False)
+    groups: dict[int, tuple[Group, ...]] = field(default_factory=dict)
+    drafts: dict[tuple[tuple[Group, ...], frozenset[str], int, bool], Draft] = field(default_factory=dict)
+    peaks: dict[tuple[int, tuple[ParameterUse, ...]], int] = field(default_factory=dict)
+    interned: dict[Hashable, Draft] = field(default_factory=dict)
+    n_judged: int = 0
 
-def _draft(
-    search: Search,
-    coder: WeightCoder,
-    book: StripeBook,
-    groups: Sequence[Group],
-    streamed: frozenset[str],
-    blocks: Blocks,
-) -> Draft:
-    kernels = book.kernels
-    steps, owner = expand_all(book, groups)
-    computes, spans = _compute_tasks(search, kernels, groups, steps, owner, streamed, blocks)
-    cuts = channel_cuts(computes)
-    coded = [coder.code(kernel.node, cuts.get(kernel.node, ())) for kernel in kernels]
-    lives = _over_tasks(live_ranges(book, search.storages, groups, steps, owner), spans)
-    return Draft(coded, computes, lives, streamed)
+    def __post_init__(self) -> None:
+        search = self.search
+        self.drafter = Drafter(search.kernels, search.storages, search.target, search.policy)
 
+    def smallest(self) -> Candidate:
+        """Everything stays in flash, and stripes are made until no merge lowers a peak."""
+        everything = frozenset(kernel.owner for kernel in self.search.kernels)
+        draft = self._draft(self._groups(0), everything, 0, may_stream=False)
+        placed = place(draft, [], [], 1 << 40)
+        return self._judge(placed)
 
-def _compute_tasks(
-    search: Search,
-    kernels: Sequence[Kernel],
-    groups: Sequence[Group],
-    steps: Sequence[Step],
-    owner: Sequence[int],
-    streamed: Set[str],
-    blocks: Blocks,
-) -> tuple[list[Work], list[range]]:
-    """Compute tasks of all steps, and the task positions of each step."""
-    whole = {step.kernel for step, of in zip(steps, owner, strict=True) if groups[of].stripes == 1}
-    order = list(dict.fromkeys(step.kernel for step in steps))
-    candidates = []
-    for i in order:
-        limit = search.capacity_bytes // 8 if i in whole else search.capacity_bytes
-        rows, is_streamed = range(kernels[i].space[1]), kernels[i].owner in streamed
-        found = tilings(kernels[i], search.target, limit, rows, blocks, streamed=is_streamed)
-        candidates.append(_allowed(kernels[i], found, search.policy) if i in whole else found[:1])
-    chosen = choose_tiles([kernels[i] for i in order], candidates)
-    cut = {kernels[i].node: tiling.channels for i, tiling in zip(order, chosen, strict=True)}
-    channels = {i: cut[kernels[i].owner] for i in order}
-    tasks: list[Work] = []
-    spans = []
-    for step in steps:
-        kernel = kernels[step.kernel]
-        part = tile_tasks(kernel, step.y, channels[step.kernel], blocks, streamed=kernel.owner in streamed)
-        spans.append(range(len(tasks), len(tasks) + len(part)))
-        tasks += part
-    return tasks, spans
+    def fastest(self, smallest: Candidate) -> Candidate:
+        """The candidate of fewest cycles; of those the one of the smallest peak."""
+        search, ladder = self.search, self.search.policy.has_ladder
+        best = smallest if ladder else None
+        for capacity in rungs(smallest.peak_bytes, search.capacity_bytes) if ladder else [search.capacity_bytes]:
+            for option in self._options(capacity):
+                if best is None or option.bound_cycles < best.cycles:
+                    found = self._try(option, capacity)
+                    if found is not None and (best is None or found.key < best.key):
+                        best = found
+        LOG.info("%d drafts, %d candidates", len(self.drafts), self.n_judged)
+        return best or smallest
 
+    def _options(self, capacity: int) -> list[Option]:
+        """The most promising ways to use a capacity."""
+        found: dict[tuple[int, tuple[ParameterUse, ...]], Option] = {}
+        for draft in self._drafts(capacity):
+            for sizes in self.search.policy.buffers:
+                uses = tuple(pack_buffers(draft.kernels, draft.computes, *sizes, draft.streamed))
+                if (id(draft), uses) in found:
+                    continue
+                limits = earliest(uses, draft.computes, self.search.policy)
+                positions = place_loads(uses, draft.live, capacity, limits)
+                bound, expected = (run(draft, uses, positions, self.search.target) for run in (lower_bound, estimate))
+                found[id(draft), uses] = Option(expected, bound, draft, uses, limits)
+        return _promising(list(found.values()))
 
-def _allowed(kernel: Kernel, found: list[Tiling], policy: Policy) -> list[Tiling]:
-    """The tilings that a policy may choose from."""
-    if policy.tile_bytes is None:
-        return found
-    per_channel = kernel.parameters.weight_channel_bytes
-    fitting = [tiling for tiling in found if tiling.channels * per_channel <= policy.tile_bytes]
-    return fitting[:1] or found[-1:]
-
-
-def _over_tasks(lives: Sequence[Live], spans: Sequence[range]) -> list[Live]:
-    if not spans:
-        return [replace(live, first=0, last=0) for live in lives]
-    return [replace(live, first=spans[live.first].start, last=spans[live.last].stop - 1) for live in lives]
-
-
-def _place(search: Search, draft: Draft, largest_bytes: int) -> tuple[Problem, Plan, Placement]:
-    """Addresses for a draft; loads move later until everything fits, CapacityExceeded when that is not enough."""
-    computes, capacity = draft.computes, search.capacity_bytes
-    uses = pack_buffers(draft.kernels, computes, largest_bytes, draft.streamed, search.policy)
-    limits = earliest(uses, computes, search.policy)
-    live, room = profile(draft.lives, len(computes)), capacity
-    while True:
-        positions = place_loads(uses, live, room, limits)
-        problem = _problem(computes, uses, positions, draft.lives, capacity)
+    def _try(self, option: Option, capacity: int) -> Candidate | None:
+        """The option with addresses; None when it does not fit, or was placed in a larger capacity just like that."""
+        key = (id(option.draft), option.uses)
+        if self.peaks.get(key, capacity + 1) <= capacity:
+            return None
         try:
-            placement = allocate(problem, QUICK_EFFORT)
-            break
+            found = self._judge(place(option.draft, option.uses, option.limits, capacity))
         except CapacityExceeded:
-            if all(position == use.first for position, use in zip(positions, uses, strict=True)):
-                raise
-            room -= max(capacity // 32, 1)
-    buffers = [Buffer(item.name, "activation", item.n_bytes, item.ring_rows) for item in draft.lives]
-    buffers += [use.buffer for use in uses]
-    placed = tuple(replace(buffer, address=placement.offsets[buffer.name]) for buffer in buffers)
-    tasks = tuple(interleave(computes, uses, positions))
-    return problem, Plan({kernel.node: kernel for kernel in draft.kernels}, placed, tasks, draft.streamed), placement
+            return None
+        self.peaks[key] = found.peak_bytes
+        return found
+
+    def _drafts(self, capacity: int) -> Iterator[Draft]:
+        """Drafts whose parameters find room, at least while they are used, within a capacity."""
+        policy, total = self.search.policy, self.drafter.parameter_bytes
+        seen: set[tuple[tuple[Group, ...], frozenset[str], bool]] = set()
+        for reserve in policy.reserves:
+            groups = self._groups(capacity - int(reserve * min(total, capacity)))
+            for may_stream in policy.streams:
+                streamed = self.drafter.dense if policy.streams_dense else frozenset()
+                while (groups, streamed, may_stream) not in seen:
+                    seen.add((groups, streamed, may_stream))
+                    draft = self._draft(groups, streamed, capacity, may_stream=may_stream)
+                    smallest, largest = policy.buffers[0]
+                    uses = pack_buffers(draft.kernels, draft.computes, smallest, largest, draft.streamed)
+                    too_large = misfits(uses, draft.live, capacity)
+                    if not too_large:
+                        yield draft
+                    streamed |= too_large
+
+    def _groups(self, room: int) -> tuple[Group, ...]:
+        if room not in self.groups:
+            self.groups[room] = tuple(choose_groups(self.drafter.book.kernels, self.drafter.peaks, room))
+        return self.groups[room]
+
+    def _draft(self, groups: tuple[Group, ...], streamed: frozenset[str], capacity: int, *, may_stream: bool) -> Draft:
+        limit = self._largest_tile(capacity)
+        key = (groups, streamed, limit, may_stream)
+        if key not in self.drafts:
+            draft = self.drafter.draft(groups, streamed, limit, may_stream=may_stream)
+            content = (tuple(draft.computes), tuple(draft.lives), draft.streamed)
+            self.drafts[key] = self.interned.setdefault(content, draft)
+        return self.drafts[key]
+
+    def _largest_tile(self, capacity: int) -> int:
+        """Bytes of weights that a tile may have: an eighth of the memory, rounded so that capacities share drafts."""
+        return min(1 << max((capacity // 8).bit_length() - 1, 0), self.drafter.largest_parameters)
+
+    def _judge(self, placed: Placed) -> Candidate:
+        self.n_judged += 1
+        found = Candidate(self.search.judge(placed.plan), placed.placement.peak_bytes, placed)
+        LOG.info("candidate: %d cycles, peak %d bytes", found.cycles, found.peak_bytes)
+        return found
 
 
-def _problem(
-    computes: Sequence[Work],
-    uses: Sequence[ParameterUse],
-    positions: Sequence[int],
-    lives: Sequence[Live],
-    capacity_bytes: int,
-) -> Problem:
-    """Live ranges over program order: loads count as tasks."""
-    tasks = interleave(computes, uses, positions)
-    at = [i for i, task in enumerate(tasks) if not isinstance(task, Load)] or [0]
-    loads = {task.buffer: i for i, task in enumerate(tasks) if isinstance(task, Load)}
-    ranges = [
-        Range(item.name, 0 if item.first == 0 else at[item.first], at[item.last] + 1, aligned(item.n_bytes), 16)
-        for item in lives
-    ]
-    ranges += [
-        Range(use.buffer.name, loads[use.buffer.name], at[use.last] + 1, aligned(use.buffer.n_bytes), 16)
-        for use in uses
-    ]
-    return Problem(tuple(ranges), capacity_bytes)
+def _promising(options: Sequence[Option]) -> list[Option]:
+    """The options to look at: the best of each draft before the second of any, as long as there are not too many."""
+    ranks: dict[int, int] = {}
+    ranked = []
+    limit = min((option.expected_cycles for option in options), default=0) * WORST
+    for option in sorted(options, key=lambda option: (option.expected_cycles, option.bound_cycles)):
+        if option.expected_cycles > limit:
+            break
+        rank = ranks[id(option.draft)] = ranks.get(id(option.draft), -1) + 1
+        ranked.append((rank, option))
+    ranked.sort(key=lambda item: item[0])
+    chosen: list[Option] = []
+    n_tasks = 0
+    for _, option in ranked[:MOST_OPTIONS]:
+        n_tasks += len(option.draft.computes)
+        if chosen and n_tasks > MOST_TASKS:
+            break
+        chosen.append(option)
+    return chosen
 
 
-def _does_not_fit(failure: CapacityExceeded | None, capacity_bytes: int) -> DoesNotFit:
-    if failure is None:
-        return DoesNotFit(f"nothing to schedule within {capacity_bytes} bytes", stage="schedule")
-    live = ", ".join(f"{name} {size}" for name, size in sorted(failure.live, key=lambda item: (-item[1], item[0]))[:6])
+def _certify(candidate: Candidate, judge: Callable[[Plan], int]) -> Scheduled:
+    """The plan with its proof; with other addresses of a smaller peak where they cost no cycle."""
+    placed = candidate.placed
+    proven = allocate(placed.problem)
+    plan, peak = placed.plan, placed.placement.peak_bytes
+    if proven.peak_bytes < peak and judge(better := with_addresses(plan, proven)) == candidate.cycles:
+        plan, peak = better, proven.peak_bytes
+    return Scheduled(plan, peak, proven.bound_bytes, "optimal" if peak == proven.bound_bytes else "feasible")
+
+
+def _does_not_fit(smallest: Candidate, capacity_bytes: int) -> DoesNotFit:
+    found = live_at_peak(smallest.placed.problem)
+    live = ", ".join(f"{name} {size}" for name, size in sorted(found, key=lambda item: (-item[1], item[0]))[:6])
+    needed = smallest.peak_bytes
     return DoesNotFit(
-        f"needs {failure.needed_bytes} bytes of sram, available {capacity_bytes}, "
-        f"excess {failure.needed_bytes - capacity_bytes}; live at the peak: {live}",
+        f"needs {needed} bytes of sram, available {capacity_bytes}, "
+        f"excess {needed - capacity_bytes}; live at the peak: {live}",
         stage="schedule",
-        hint=f"compile with --sram {failure.needed_bytes}, or choose a target with more sram",
+        hint=f"compile with --sram {needed}, or choose a target with more sram",
     )

@@ -10,26 +10,39 @@ class Policy:
     """Freedoms of the search.
 
     `lookahead`: kernels by which a load may run ahead of its use (None: any). `tile_bytes`: weights of a tile (None:
-    chosen by CP-SAT). `shared_buffers`: parameters of neighbouring kernels may share a load. `reserves`: shares of the
-    parameters for which stripes make room beside the activations, each a candidate.
+    chosen by dynamic programming). `buffers`: smallest and largest bytes of a buffer in which neighbouring kernels
+    share a load, each pair a candidate; (0, n): none share. `reserves`: shares of the parameters for which stripes
+    make room beside the activations, each a candidate. `streams`: whether weights may stay in flash where that pays,
+    not only where they find no room, each a candidate. `streams_dense`: the weights of fully-connected layers always
+    do. `has_ladder`: plans for less memory are candidates too.
     """
 
     name: str
     lookahead: int | None = None
     tile_bytes: int | None = None
-    shared_buffers: bool = True
-    reserves: tuple[float, ...] = (1.0, 0.85, 0.7, 0.5, 0.25, 0.125, 0.0)
+    buffers: tuple[tuple[int, int], ...] = ((0, 4096),)
+    reserves: tuple[float, ...] = (0.0,)
+    streams: tuple[bool, ...] = (False,)
+    streams_dense: bool = False
+    has_ladder: bool = False
 
 
-SEARCH = Policy("search")
+SEARCH = Policy(
+    "search",
+    buffers=((4096, 4096), (4096, 16384), (4096, 65536), (4096, 262144), (1024, 16384)),
+    reserves=(1.0, 0.85, 0.7, 0.5, 0.25, 0.125, 0.0),
+    streams=(False, True),
+    has_ladder=True,
+)
 
 POLICIES = {
     policy.name: policy
     for policy in (
         SEARCH,
-        Policy("greedy", lookahead=1, tile_bytes=16384, shared_buffers=False, reserves=(0.0,)),
-        Policy("layerwise", lookahead=0, tile_bytes=16384, shared_buffers=False, reserves=(0.0,)),
+        Policy("greedy", lookahead=1, tile_bytes=16384, streams_dense=True),
+        Policy("layerwise", lookahead=0, tile_bytes=16384),
     )
 }
-"""greedy: stripes only where memory demands them, parameters of the next layer loaded during the present one.
-layerwise: every layer alone, its parameters loaded when it starts. Both double-buffer tiles within a layer."""
+"""greedy, as Arm Vela does: stripes only where memory demands them; parameters of the next layer are loaded during the
+present one, those of fully-connected layers are read from flash. layerwise, as DORY does: every layer alone, its
+parameters loaded when the layer before it is done. Both double-buffer tiles within a layer."""

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from isa.target import Target
 from npuc.lower.kernel import Kernel
-from npuc.schedule.blocks import Block, choose_block
+from npuc.schedule.blocks import Choice, Request, choose_blocks
 from npuc.task.fields import layer_fields
 from npuc.task.task import Call, Compute, Work
 
-TILE_BYTES = (2048, 4096, 8192, 16384, 32768, 65536)
+TILE_BYTES = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 """Weight bytes aimed at by a tile."""
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """`channels` of each tile of a kernel, and the cycles of one such tile."""
+    """`channels` of each tile of a kernel, and the cycles of one such tile.
+
+    `streamed`: the array reads the weights in flash, `flash_bytes` in all.
+    """
 
     channels: int
     n_tiles: int
     tile_cycles: int
+    streamed: bool = False
+    flash_bytes: int = 0
 
 
 class Blocks:
@@ -30,17 +35,26 @@ class Blocks:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._geometry: dict[str, Hashable] = {}
-        self._known: dict[Hashable, tuple[Block, int]] = {}
+        self._known: dict[Hashable, Choice] = {}
 
-    def of(self, kernel: Kernel, task: Compute, *, streamed: bool) -> tuple[Block, int]:
+    def prepare(self, requests: Iterable[Request]) -> None:
+        """Choose the blocks of many tasks at once."""
+        new = {key: request for request in requests if (key := self._key(request)) not in self._known}
+        self._known |= zip(new, choose_blocks(list(new.values()), self._target), strict=True)
+
+    def of(self, request: Request) -> Choice:
         """Best block shape of a task and its cycles."""
+        key = self._key(request)
+        if key not in self._known:
+            self.prepare([request])
+        return self._known[key]
+
+    def _key(self, request: Request) -> Hashable:
+        kernel, task = request.kernel, request.task
         if kernel.node not in self._geometry:
             self._geometry[kernel.node] = _geometry(kernel)
         extent = (len(task.y), len(task.x), len(task.c), len(task.k), task.y.start == 0)
-        key = (self._geometry[kernel.node], extent, streamed)
-        if key not in self._known:
-            self._known[key] = choose_block(kernel, task, self._target, streamed=streamed)
-        return self._known[key]
+        return self._geometry[kernel.node], extent, request.streamed
 
 
 def _geometry(kernel: Kernel) -> Hashable:
@@ -50,29 +64,44 @@ def _geometry(kernel: Kernel) -> Hashable:
     return kernel.mnemonic, coded, kernel.space, tuple(sorted(values.items()))
 
 
-def tilings(
-    kernel: Kernel, target: Target, largest_bytes: int, rows: range, blocks: Blocks, *, streamed: bool
-) -> list[Tiling]:
-    """Candidates for one kernel that computes `rows` at a time, coarsest first; streamed weights are not cut."""
-    if kernel.arm is not None:
-        return [Tiling(1, 1, sum(kernel.arm.cycles))]
-    n, _, width, channels = kernel.space
-    per_channel = kernel.parameters.weight_channel_bytes
-    lanes = target.architecture.cout_lanes
-    whole = streamed or not can_tile(kernel)
-    sizes = [channels] if channels * per_channel <= largest_bytes or whole else []
-    if not whole:
-        for tile_bytes in TILE_BYTES:
-            size = max(tile_bytes // max(per_channel, 1) // lanes * lanes, lanes)
-            if size < channels and (size * per_channel <= largest_bytes or size == lanes):
-                sizes.append(-(-channels // -(-channels // size)) + lanes - 1)
-                sizes[-1] -= sizes[-1] % lanes
-    result = []
-    for size in sorted(set(sizes) or {channels}, reverse=True):
-        task = Compute(kernel.node, kernel.mnemonic, 0, rows, range(width), range(size), _k_of(kernel))
-        _, cycles = blocks.of(kernel, task, streamed=streamed)
-        result.append(Tiling(size, -(-channels // size), cycles * n))
-    return result
+def tile_sizes(kernel: Kernel, lanes: int, largest_bytes: int) -> list[int]:
+    """Output channels of a tile, largest first: all of them, and what the sizes of TILE_BYTES come to."""
+    channels, per_channel = kernel.space[3], kernel.parameters.weight_channel_bytes
+    if not can_tile(kernel):
+        return [channels]
+    sizes = [channels] if channels * per_channel <= largest_bytes else []
+    for tile_bytes in TILE_BYTES:
+        size = max(tile_bytes // max(per_channel, 1) // lanes * lanes, lanes)
+        if size < channels and (size * per_channel <= largest_bytes or size == lanes):
+            even = -(-channels // -(-channels // size)) + lanes - 1
+            sizes.append(even - even % lanes)
+    return sorted(set(sizes) or {channels}, reverse=True)
+
+
+def tile_request(kernel: Kernel, rows: range, n_channels: int, *, streamed: bool) -> Request:
+    """The first tile of a kernel that computes `rows` at a time."""
+    width = kernel.space[2]
+    task = Compute(kernel.node, kernel.mnemonic, 0, rows, range(width), range(n_channels), _k_of(kernel))
+    return Request(kernel, task, streamed)
+
+
+def loaded_tiling(request: Request, blocks: Blocks) -> Tiling:
+    """Tiling whose weights are loaded, from its first tile."""
+    n, _, _, channels = request.kernel.space
+    size = len(request.task.c)
+    return Tiling(size, -(-channels // size), blocks.of(request).cycles * n)
+
+
+def streamed_tiling(request: Request, blocks: Blocks) -> Tiling:
+    """The one tile of a kernel that reads its weights in flash, once for each block of pixels."""
+    n, _, _, channels = request.kernel.space
+    choice = blocks.of(request)
+    return Tiling(channels, 1, choice.cycles * n, streamed=True, flash_bytes=choice.flash_bytes * n)
+
+
+def arm_tilings(kernel: Kernel) -> list[Tiling]:
+    """The one way to run a node on the Arm core; none for a kernel of the NPU."""
+    return [Tiling(1, 1, sum(kernel.arm.cycles))] if kernel.arm is not None else []
 
 
 def _k_of(kernel: Kernel) -> range:
@@ -85,8 +114,9 @@ def can_tile(kernel: Kernel) -> bool:
     return kernel.mnemonic == "mac.conv" and len(kernel.groups) == 1
 
 
-def tile_tasks(kernel: Kernel, y: range, channels: int, blocks: Blocks, *, streamed: bool) -> list[Work]:
-    """Instructions of a kernel for output rows `y`, cut into tiles of `channels`; calls `y` on the Arm core."""
+def tile_tasks(kernel: Kernel, y: range, channels: int) -> list[Work]:
+    """Instructions of a kernel for output rows `y`, cut into tiles of `channels`, without blocks; calls `y` on the Arm
+    core."""
     if kernel.arm is not None:
         return [Call(kernel.node, i) for i in y]
     n, _, width, total = kernel.space
@@ -96,6 +126,14 @@ def tile_tasks(kernel: Kernel, y: range, channels: int, blocks: Blocks, *, strea
         for start, stop, k in groups:
             for c in range(start, stop, channels):
                 tile = range(c, min(c + channels, stop))
-                task = Compute(kernel.node, kernel.mnemonic, batch, y, range(width), tile, k)
-                tasks.append(replace(task, block=blocks.of(kernel, task, streamed=streamed)[0]))
+                tasks.append(Compute(kernel.node, kernel.mnemonic, batch, y, range(width), tile, k))
     return tasks
+
+
+def with_blocks(requests: Sequence[Request | Call], blocks: Blocks) -> list[Work]:
+    """The tasks of the requests with their best block shapes, and the calls as they are."""
+    blocks.prepare(request for request in requests if isinstance(request, Request))
+    return [
+        replace(request.task, block=blocks.of(request).block) if isinstance(request, Request) else request
+        for request in requests
+    ]

@@ -38,11 +38,15 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Load:
-    """Copy bytes [start, stop) of a parameters buffer's flash image into the buffer."""
+    """Copy bytes [start, stop) of a parameters buffer's flash image into the buffer.
+
+    `after`: a kernel whose tasks before this one must be done first, beside what memory demands.
+    """
 
     buffer: str
     start: int
     stop: int
+    after: str = ""
 
     @property
     def queue(self) -> Queue:

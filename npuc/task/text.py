@@ -7,11 +7,12 @@
       part "conv1" 0:592
     stream "fc1"
     load "p0" 0:592
+    load "p1" 0:1040 after "conv1"
     compute "conv1" mac.conv n=0 y=0:32 x=0:32 c=0:16 k=0:3 block=4x32x16
     call "log_softmax" 0
 
-A `call` is one of a node's calls on the Arm core. A schedule may be edited by hand; whatever would be out of bounds or
-leave an output element uncomputed is refused.
+A load with `after` waits until the kernel's tasks above it are done. A `call` is one of a node's calls on the Arm core.
+A schedule may be edited by hand; whatever would be out of bounds or leave an output element uncomputed is refused.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def format_plan(scheduled: Scheduled) -> str:
 
 def _format_task(task: Task) -> str:
     if isinstance(task, Load):
-        return f"load {json.dumps(task.buffer)} {task.start}:{task.stop}"
+        after = f" after {json.dumps(task.after)}" if task.after else ""
+        return f"load {json.dumps(task.buffer)} {task.start}:{task.stop}{after}"
     if isinstance(task, Call):
         return f"call {json.dumps(task.kernel)} {task.index}"
     spans = " ".join(
@@ -93,7 +95,7 @@ def parse_plan(text: str, kernels: Sequence[Kernel]) -> Scheduled:
                 case "stream":
                     streamed.add(by_name[json.loads(words[1])].node)
                 case "load":
-                    tasks.append(_load(words, buffers))
+                    tasks.append(_load(words, buffers, by_name))
                 case "compute":
                     tasks.append(_compute(words, by_name))
                 case "call":
@@ -179,13 +181,16 @@ def _part(words: Sequence[str], kernels: Mapping[str, Kernel]) -> Part:
     return Part(kernel.node, span.start, span.stop)
 
 
-def _load(words: Sequence[str], buffers: Sequence[Buffer]) -> Load:
+def _load(words: Sequence[str], buffers: Sequence[Buffer], kernels: Mapping[str, Kernel]) -> Load:
     name = json.loads(words[1])
     buffer = next((buffer for buffer in buffers if buffer.name == name), None)
     if buffer is None or not buffer.parts:
         raise ValueError(f"{name!r} is no parameters buffer")
     span = _span(words[2], buffer.n_bytes, "load")
-    return Load(name, span.start, span.stop)
+    if len(words) > 3 and (words[3] != "after" or len(words) != 5):
+        raise ValueError(f"expected after and a kernel, found {' '.join(words[3:])}")
+    after = kernels[json.loads(words[4])].node if len(words) > 3 else ""
+    return Load(name, span.start, span.stop, after)
 
 
 def _compute(words: Sequence[str], kernels: Mapping[str, Kernel]) -> Compute:

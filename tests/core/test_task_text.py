@@ -21,7 +21,7 @@ def kernels() -> list[Kernel]:
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return compile_for(conv_add_softmax(), sram_bytes=1100).schedule
+    return compile_for(conv_add_softmax(), policy="layerwise").schedule  # which loads all parameters
 
 
 def test_reading_and_writing_are_inverse(text: str, kernels: list[Kernel]) -> None:
@@ -44,6 +44,7 @@ def test_blank_lines_and_comments_do_not_count(text: str, kernels: list[Kernel])
         (" c=0:5", " c=5:5", "c 5:5 is empty or leaves 0:5"),
         (" n=0", "", "'n'"),
         ('load "p0"', 'load "p9"', "'p9' is no parameters buffer"),
+        ('load "p0" 0:', 'load "p0" 0:16 before 0:', "expected after and a kernel, found before 0:"),
         ("activation", "passivation", "'passivation'"),
     ],
 )

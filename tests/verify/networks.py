@@ -43,9 +43,15 @@ def conv_add_softmax(channels: int = 5, side: int = 8) -> Graph:
     return verify(Graph("tiny", nodes, values, constants, ("x",), ("y",)))
 
 
-def compile_for(graph: Graph, target: str = "edge-256", sram_bytes: int | None = None) -> Compiled:
+def compile_for(
+    graph: Graph,
+    target: str = "edge-256",
+    sram_bytes: int | None = None,
+    optimize: str = "latency",
+    policy: str = "search",
+) -> Compiled:
     """The graph compiled, its own quantization kept."""
-    return compile_model(graph, None, Options(load_target(target), sram_bytes=sram_bytes))
+    return compile_model(graph, None, Options(load_target(target), sram_bytes, optimize, policy=policy))
 
 
 HALF = Rescale(1 << 30, 31)

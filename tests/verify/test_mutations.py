@@ -47,7 +47,7 @@ def check_mutants(data: bytes) -> tuple[int, int]:
 @pytest.mark.parametrize("sram_bytes", [None, 1100])
 @pytest.mark.parametrize("target", ["edge-256", "u55-like"])
 def test_mutants_of_a_small_network(target: str, sram_bytes: int | None) -> None:
-    n_mutants, n_caught = check_mutants(compile_for(conv_add_softmax(), target, sram_bytes).program)
+    n_mutants, n_caught = check_mutants(compile_for(conv_add_softmax(), target, sram_bytes, policy="layerwise").program)
     assert n_mutants >= 8
     assert n_caught >= n_mutants * 3 // 4
 

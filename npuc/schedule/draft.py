@@ -1,0 +1,201 @@
+"""Drafts: groups and streamed parameters in, tasks and live ranges out; addresses come later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from isa.instructions import BY_MNEMONIC
+from isa.target import Target
+from npuc.lower.coding import WeightCoder
+from npuc.lower.kernel import Kernel
+from npuc.schedule.blocks import Choice, Request
+from npuc.schedule.group_peaks import GroupPeaks
+from npuc.schedule.memory import Live, Storage, aligned, expand_all, live_ranges, profile
+from npuc.schedule.parameters import Profile
+from npuc.schedule.policy import Policy
+from npuc.schedule.stripes import Group, Step, StripeBook
+from npuc.schedule.tile_model import choose_tiles
+from npuc.schedule.tiles import (
+    Blocks,
+    Tiling,
+    arm_tilings,
+    loaded_tiling,
+    streamed_tiling,
+    tile_request,
+    tile_sizes,
+    tile_tasks,
+    with_blocks,
+)
+from npuc.task.task import Call, Compute, Work, channel_cuts
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Kernels with their weights coded for the tasks, tasks, and live ranges before addresses are known.
+
+    `costs` are those of the tasks alone on the machine; `roof_cycles` what the busiest unit and the flash need, so that
+    no placement takes fewer.
+    """
+
+    kernels: list[Kernel]
+    computes: list[Work]
+    lives: list[Live]
+    streamed: frozenset[str]
+    costs: list[Choice]
+    roof_cycles: int
+
+    @cached_property
+    def reads(self) -> dict[str, frozenset[str]]:
+        """Storages that each kernel reads."""
+        return {kernel.node: kernel.reads for kernel in self.kernels}
+
+    @cached_property
+    def writes(self) -> dict[str, str]:
+        """Storage that each kernel writes."""
+        return {kernel.node: kernel.ofm.storage for kernel in self.kernels}
+
+    @cached_property
+    def live(self) -> Profile:
+        """Bytes of activations live at each task."""
+        return profile(self.lives, len(self.computes))
+
+
+@dataclass
+class Drafter:
+    """Makes drafts of one network, and remembers what they share."""
+
+    kernels: Sequence[Kernel]
+    """With raw weights."""
+    storages: Mapping[str, Storage]
+    target: Target
+    policy: Policy
+    coder: WeightCoder = field(init=False)
+    book: StripeBook = field(init=False)
+    peaks: GroupPeaks = field(init=False)
+    blocks: Blocks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.coder = WeightCoder(self.kernels)
+        self.book = StripeBook(self.coder.whole())
+        self.peaks = GroupPeaks(self.book, self.storages)
+        self.blocks = Blocks(self.target)
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of all parameters, each stored once."""
+        return sum(aligned(kernel.parameters.n_bytes) for kernel in self.book.kernels if not kernel.shares)
+
+    @property
+    def dense(self) -> frozenset[str]:
+        """Owners of the parameters of fully-connected layers."""
+        found = (k for k in self.kernels if k.mnemonic == "mac.conv" and k.ifm is not None)
+        return frozenset(k.owner for k in found if k.space[1:3] == (1, 1) and k.ifm and k.ifm.shape[1:3] == (1, 1))
+
+    @property
+    def largest_parameters(self) -> int:
+        """Bytes of the largest kernel's raw parameters."""
+        return max((kernel.parameters.n_bytes for kernel in self.kernels), default=0)
+
+    def draft(self, groups: Sequence[Group], streamed: Set[str], tile_bytes: int, *, may_stream: bool) -> Draft:
+        """Tasks of these groups, with tiles of at most `tile_bytes` of weights.
+
+        `may_stream`: other parameters than `streamed` may also stay in flash where it pays.
+        """
+        steps, owner = expand_all(self.book, groups)
+        whole = {step.kernel for step, of in zip(steps, owner, strict=True) if groups[of].stripes == 1}
+        order = list(dict.fromkeys(step.kernel for step in steps))
+        chosen = self._tilings(order, whole, streamed, tile_bytes, may_stream=may_stream)
+        in_flash = frozenset(streamed) | {name for name, tiling in chosen.items() if tiling.streamed}
+        requests, spans = self._requests(steps, chosen, in_flash)
+        computes = with_blocks(requests, self.blocks)
+        cuts = channel_cuts(computes)
+        coded = [self.coder.code(kernel.node, cuts[kernel.node]) for kernel in self.kernels]
+        lives = _over_tasks(live_ranges(self.book, self.storages, groups, steps, owner), spans)
+        costs = self._costs(requests)
+        roof = self._roof(computes, costs, coded, in_flash)
+        return Draft(coded, computes, lives, in_flash, costs, roof)
+
+    def _tilings(
+        self, order: Sequence[int], whole: Set[int], streamed: Set[str], tile_bytes: int, *, may_stream: bool
+    ) -> dict[str, Tiling]:
+        """The tiling of each owner of parameters."""
+        kernels = self.book.kernels
+        shared = {kernel.shares for kernel in kernels}
+        loaded: list[list[Request]] = []
+        flash: list[list[Request]] = []
+        for i in order:
+            kernel, rows = kernels[i], range(kernels[i].space[1])
+            if kernel.arm is not None:
+                loaded.append([])
+                flash.append([])
+                continue
+            must = kernel.owner in streamed
+            may = may_stream and i in whole and kernel.owner not in shared and bool(kernel.parameters.weights)
+            sizes = self._sizes(kernel, tile_bytes) if i in whole else [kernel.space[3]]
+            loaded.append([] if must else [tile_request(kernel, rows, size, streamed=False) for size in sizes])
+            channels = kernel.space[3]
+            flash.append([tile_request(kernel, rows, channels, streamed=True)] if must or may else [])
+        self.blocks.prepare([request for found in (*loaded, *flash) for request in found])
+        candidates = [
+            arm_tilings(kernels[i])
+            + [loaded_tiling(request, self.blocks) for request in first]
+            + [streamed_tiling(request, self.blocks) for request in second]
+            for i, first, second in zip(order, loaded, flash, strict=True)
+        ]
+        rate = self.target.board.flash_bytes_per_cycle
+        chosen = choose_tiles([kernels[i] for i in order], candidates, rate)
+        return {kernels[i].node: tiling for i, tiling in zip(order, chosen, strict=True)}
+
+    def _sizes(self, kernel: Kernel, largest_bytes: int) -> list[int]:
+        sizes = tile_sizes(kernel, self.target.architecture.cout_lanes, largest_bytes)
+        if self.policy.tile_bytes is None:
+            return sizes
+        per_channel = kernel.parameters.weight_channel_bytes
+        fitting = [size for size in sizes if size * per_channel <= self.policy.tile_bytes]
+        return fitting[:1] or sizes[-1:]
+
+    def _requests(
+        self, steps: Sequence[Step], chosen: Mapping[str, Tiling], streamed: Set[str]
+    ) -> tuple[list[Request | Call], list[range]]:
+        """Compute tasks of all steps, and the task positions of each step."""
+        requests: list[Request | Call] = []
+        spans = []
+        for step in steps:
+            kernel = self.book.kernels[step.kernel]
+            tasks = tile_tasks(kernel, step.y, chosen[kernel.owner].channels)
+            spans.append(range(len(requests), len(requests) + len(tasks)))
+            in_flash = kernel.owner in streamed
+            requests += [Request(kernel, task, in_flash) if isinstance(task, Compute) else task for task in tasks]
+        return requests, spans
+
+    def _costs(self, requests: Sequence[Request | Call]) -> list[Choice]:
+        """What each task costs."""
+        nodes = {kernel.node: kernel.arm for kernel in self.kernels}
+        found = []
+        for request in requests:
+            if isinstance(request, Request):
+                found.append(self.blocks.of(request))
+            else:
+                node = nodes[request.kernel]
+                cycles = node.cycles[request.index] if node is not None else 0
+                found.append(Choice((1, 1, 8), cycles, cycles, 0, 0))
+        return found
+
+    def _roof(
+        self, computes: Sequence[Work], costs: Sequence[Choice], coded: Sequence[Kernel], streamed: Set[str]
+    ) -> int:
+        busy: dict[int, int] = {}
+        flash_bytes = sum(k.parameters.n_bytes for k in coded if not k.shares and k.node not in streamed)
+        for task, cost in zip(computes, costs, strict=True):
+            busy[task.queue] = busy.get(task.queue, 0) + cost.roof_cycles
+            flash_bytes += cost.flash_bytes
+            flash_bytes += BY_MNEMONIC[task.mnemonic].length_bytes if isinstance(task, Compute) else 0
+        return max([flash_bytes // self.target.board.flash_bytes_per_cycle, *busy.values()])
+
+
+def _over_tasks(lives: Sequence[Live], spans: Sequence[range]) -> list[Live]:
+    if not spans:
+        return [replace(live, first=0, last=0) for live in lives]
+    return [replace(live, first=spans[live.first].start, last=spans[live.last].stop - 1) for live in lives]
