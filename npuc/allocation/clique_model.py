@@ -5,23 +5,14 @@ down the body that can lie lowest, so presolve and linear relaxations would only
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npuc.allocation.greedy import Order, Packing, packing_of
+from npuc.allocation.greedy import Order
 from npuc.allocation.normal_form import Body, Component
+from npuc.allocation.packing import Verdict, packing_of
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """packing: found; is_infeasible: proven that none exists; neither: the limit was hit. work: deterministic time."""
-
-    packing: Packing | None
-    is_infeasible: bool
-    work: float
 
 
 def fit_in_height(component: Component, height: int, order: Order, work_limit: float) -> Verdict:

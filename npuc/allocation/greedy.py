@@ -6,18 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuc.allocation.normal_form import Body, Component, IntArray, live_sums
+from npuc.allocation.packing import Packing, packing_of
 
 FAR = 1 << 62
 
 Order = list[int]
-
-
-@dataclass(frozen=True)
-class Packing:
-    """Base of each body of a component, in units and in the component's order, and the peak."""
-
-    bases: tuple[int, ...]
-    peak: int
 
 
 @dataclass(frozen=True)
@@ -89,11 +82,6 @@ def place_in_order(component: Component, order: Order, fit: Fit) -> Packing:
             placed[n_placed] = rect.first, rect.last, bases[i] + rect.low, bases[i] + rect.high
             n_placed += 1
     return packing_of(component, bases)
-
-
-def packing_of(component: Component, bases: Sequence[int]) -> Packing:
-    peak = max(base + body.height for base, body in zip(bases, component.bodies, strict=True))
-    return Packing(tuple(bases), peak)
 
 
 def raise_skyline(component: Component, order: Order) -> Packing:

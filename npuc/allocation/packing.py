@@ -1,0 +1,28 @@
+"""What the searches find: the bases of a component's bodies, or the knowledge that there are none."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from npuc.allocation.normal_form import Component
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Base of each body of a component, in units and in the component's order, and the peak."""
+
+    bases: tuple[int, ...]
+    peak: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """packing: found; is_infeasible: proven that none exists; neither: the limit was hit. work: see the search."""
+
+    packing: Packing | None
+    is_infeasible: bool
+    work: float
+
+
+def packing_of(component: Component, bases: Sequence[int]) -> Packing:
+    peak = max(base + body.height for base, body in zip(bases, component.bodies, strict=True))
+    return Packing(tuple(bases), peak)
