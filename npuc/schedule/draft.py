@@ -111,7 +111,7 @@ class Drafter:
         requests, spans = self._requests(steps, chosen, in_flash)
         computes = with_blocks(requests, self.blocks)
         cuts = channel_cuts(computes)
-        coded = [self.coder.code(kernel.node, cuts[kernel.node]) for kernel in self.kernels]
+        coded = [self.coder.code(kernel.node, cuts.get(kernel.node, ())) for kernel in self.kernels]
         lives = _over_tasks(live_ranges(self.book, self.storages, groups, steps, owner), spans)
         costs = self._costs(requests)
         roof = self._roof(computes, costs, coded, in_flash)
