@@ -31,7 +31,7 @@ LOG = logging.getLogger("npuc.schedule")
 RUNGS_PER_OCTAVE = 4
 """Capacities on the ladder between a number and its double."""
 
-MOST_OPTIONS, MOST_TASKS = 12, 3000
+MOST_OPTIONS, MOST_TASKS = 8, 2000
 """Options of a capacity that are given addresses and judged, and tasks of them all together."""
 
 WORST = 1.15
@@ -91,12 +91,15 @@ def schedule(search: Search, optimize: str = "latency") -> Scheduled:
 
 
 def rungs(lowest_bytes: int, highest_bytes: int) -> list[int]:
-    """Capacities of the ladder, descending: the same numbers for every network, and the lowest itself."""
+    """Capacities of the ladder, descending: the same numbers for every network, and the lowest itself.
+
+    The first is the next above the highest: much that is made for it needs less.
+    """
     found = [lowest_bytes]
     step = 0
-    while (capacity := _rung(step)) <= highest_bytes:
-        if capacity > lowest_bytes:
-            found.append(capacity)
+    while found[-1] < highest_bytes:
+        if _rung(step) > lowest_bytes:
+            found.append(_rung(step))
         step += 1
     return found[::-1]
 
@@ -142,7 +145,8 @@ class _Run:
             for option in self._options(capacity):
                 if best is None or option.bound_cycles < best.cycles:
                     found = self._try(option, capacity)
-                    if found is not None and (best is None or found.key < best.key):
+                    fits = found is not None and found.peak_bytes <= search.capacity_bytes
+                    if found is not None and fits and (best is None or found.key < best.key):
                         best = found
         LOG.info("%d drafts, %d candidates", len(self.drafts), self.n_judged)
         return best or smallest
