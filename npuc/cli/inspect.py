@@ -38,11 +38,14 @@ def describe(container: Container) -> dict[str, Any]:
     """The document of `inspect --json`."""
     from dataclasses import asdict
 
+    from isa.arm_calls import decode_arm_calls
     from isa.codec import decode_program
     from isa.container import section_offsets
     from isa.container_format import CONTAINER_VERSION, ISA_VERSION
     from isa.instructions import BY_OPCODE
+    from npuc.cli.listing import kernel_name
 
+    kernels = Counter(kernel_name(call) for call in decode_arm_calls(container.arm_calls))
     opcodes = Counter(decode_program(container.instructions).opcode.tolist())
     sections = {kind: getattr(container, kind.name.lower()) for kind in section_offsets(container)}
     return {
@@ -57,6 +60,7 @@ def describe(container: Container) -> dict[str, Any]:
         ],
         "io": [{**asdict(entry), "shape": list(entry.shape)} for entry in container.io],
         "instructions": {BY_OPCODE[opcode].mnemonic: count for opcode, count in sorted(opcodes.items())},
+        "arm_calls": dict(sorted(kernels.items())),
         **{key: container.metadata.get(key) for key in SUMMARY},
     }
 
@@ -85,6 +89,9 @@ def print_report(result: Mapping[str, Any]) -> None:
     print()
     print_table(["instruction ", "count"], list(result["instructions"].items()))
     print()
+    if result["arm_calls"]:
+        print_table(["arm call ", "count"], list(result["arm_calls"].items()))
+        print()
     for key in SUMMARY:
         if result[key] is not None:
             print(f"{key} = {result[key]}")

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npuc.cli.debug_map import MapOption, layer_names, read_map
+from npuc.cli.debug_map import DebugMap, MapOption, layer_names, read_map
 from npuc.cli.option import Program
 from npuc.errors import UsageError
+
+if TYPE_CHECKING:
+    from isa.arm_calls import ArmCall
+
+MAX_RANGES = 4
+"""Ranges of a call that a line shows, read and written ones each."""
 
 Listing = Annotated[Path, typer.Argument(metavar="LISTING", help="Text as `npuc disasm` prints it.")]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="OUT.npu", help="The program to write.")]
@@ -26,8 +33,34 @@ def disasm(program: Program, debug_map: MapOption = None) -> None:
 
     container = read_container(program.read_bytes())
     base = descriptors_offset(len(container.constants))
-    notes = layer_names(read_map(program, debug_map))
-    print(disassemble(container.instructions, container.descriptors, base, notes), end="")
+    names = read_map(program, debug_map)
+    print(disassemble(container.instructions, container.descriptors, base, layer_names(names)), end="")
+    print("".join(f"# {line}\n" for line in call_lines(container.arm_calls, names)), end="")
+
+
+def call_lines(section: bytes, names: DebugMap) -> Iterator[str]:
+    """The Arm calls: kernel, conditions, bytes of sram. They are comments of a listing, which holds instructions."""
+    from isa.arm_calls import decode_arm_calls
+
+    layers = {row["index"]: row["layer"] for row in names.get("calls", [])}
+    for index, call in enumerate(decode_arm_calls(section)):
+        waits = "".join(f" {queue.name.lower().replace('_', '-')}>={count}" for queue, count in call.conditions)
+        line = f"arm call {index}: {kernel_name(call)} version={call.version} cycles={call.cycles}"
+        for verb, is_written in (("reads", False), ("writes", True)):
+            places = [item for item in call.ranges if item.is_written == is_written]
+            line += "".join(f" {verb}={item.address:#x}+{item.n_bytes}" for item in places[:MAX_RANGES])
+            line += f" and {len(places) - MAX_RANGES} more" if len(places) > MAX_RANGES else ""
+        layer = " ".join(layers.get(index, "").split())
+        yield line + (f"; wait{waits}" if waits else "") + (f"; {layer}" if layer else "")
+
+
+def kernel_name(call: ArmCall) -> str:
+    """Name of a kernel; its number when this release does not know it, and `wait` when there is none."""
+    from isa.arm_calls import NO_KERNEL
+    from npuc.arm.kernel_spec import KERNELS
+
+    names = {spec.kernel_id: spec.name for spec in KERNELS} | {NO_KERNEL: "wait"}
+    return names.get(call.kernel, f"kernel {call.kernel}")
 
 
 def asm(listing: Listing, like: Like, output: Output) -> None:

@@ -119,6 +119,22 @@ def test_profile_shows_the_arm_core(npuc: Npuc, floats: Path) -> None:
     assert "kernels on the Arm core in" in npuc("profile", floats).out
 
 
+def test_listings_and_inspection_show_the_calls(npuc: Npuc, reversed_rows: Path, tmp_path: Path) -> None:
+    container = read_container(reversed_rows.read_bytes())
+    (call,) = decode_arm_calls(container.arm_calls)
+    assert json.loads(npuc("inspect", reversed_rows, "--json").out)["arm_calls"] == {"copy": 1}
+    assert "arm call " in npuc("inspect", reversed_rows).out
+    listing = npuc("disasm", reversed_rows).out
+    reads, writes = (f"{item.address:#x}+{item.n_bytes}" for item in call.ranges)
+    head = f"# arm call 0: copy version=1 cycles={call.cycles} reads={reads} writes={writes}; wait"
+    last = listing.splitlines()[-1]
+    assert last.startswith(head)
+    assert last.endswith("; n1")
+    (tmp_path / "m.asm").write_text(listing)
+    assert npuc("asm", "m.asm", "--like", reversed_rows, "-o", "again.npu").status == 0
+    assert (tmp_path / "again.npu").read_bytes() == reversed_rows.read_bytes()
+
+
 def test_firmware_of_a_program_with_calls_has_its_kernels(npuc: Npuc, floats: Path, tmp_path: Path) -> None:
     assert npuc("firmware", floats, "-o", "out").status == 0
     kernels = json.loads((tmp_path / "out" / "m.json").read_text())["kernels"]
