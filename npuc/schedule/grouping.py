@@ -14,8 +14,8 @@ STRIPES = (2, 4, 8, 16, 32, 64, 128)
 LONGEST_GROUP = 12
 """Most kernels in one group; longer cascades recompute nothing but fragment the instruction stream."""
 
-REACH = 4
-"""Groups on either side of the one at the peak that may join it."""
+REACHES = (4, 8)
+"""Groups on either side of the one at the peak that may join it: more only where fewer do not lower it."""
 
 
 def choose_groups(kernels: Sequence[Kernel], peaks: GroupPeaks, capacity_bytes: int) -> list[Group]:
@@ -23,20 +23,34 @@ def choose_groups(kernels: Sequence[Kernel], peaks: GroupPeaks, capacity_bytes: 
     groups = [Group(i, i + 1) for i in range(len(kernels))]
     heights = [peaks.of(group) for group in groups]
     while groups and max(heights) > capacity_bytes:
-        at = heights.index(max(heights))
-        best: tuple[list[int], int, range] | None = None
-        merged_best = groups[at]
-        for window, merged in _merges(kernels, groups, at):
-            outside = heights[: window.start] + heights[window.stop :]
-            above = _above([*outside, peaks.of(merged)], capacity_bytes)
-            if best is None or (above, merged.stripes) < best[:2]:
-                best, merged_best = (above, merged.stripes, window), merged
-        if best is None or best[0] >= _above(heights, capacity_bytes):
+        found = (_best_merge(kernels, peaks, groups, heights, capacity_bytes, reach) for reach in REACHES)
+        best = next((merge for merge in found if merge is not None), None)
+        if best is None:
             return groups
-        window = best[2]
-        groups[window.start : window.stop] = [merged_best]
-        heights[window.start : window.stop] = [peaks.of(merged_best)]
+        window, merged = best
+        groups[window.start : window.stop] = [merged]
+        heights[window.start : window.stop] = [peaks.of(merged)]
     return groups
+
+
+def _best_merge(
+    kernels: Sequence[Kernel],
+    peaks: GroupPeaks,
+    groups: Sequence[Group],
+    heights: Sequence[int],
+    capacity_bytes: int,
+    reach: int,
+) -> tuple[range, Group] | None:
+    """The merge around the peak that lowers the peaks most, with the fewest stripes; None when none lowers them."""
+    at = heights.index(max(heights))
+    best: tuple[list[int], int] | None = None
+    merge: tuple[range, Group] | None = None
+    for window, merged in _merges(kernels, groups, at, reach):
+        outside = [*heights[: window.start], *heights[window.stop :]]
+        found = (_above([*outside, peaks.of(merged)], capacity_bytes), merged.stripes)
+        if best is None or found < best:
+            best, merge = found, (window, merged)
+    return merge if best is not None and best[0] < _above(heights, capacity_bytes) else None
 
 
 def _above(heights: Sequence[int], capacity_bytes: int) -> list[int]:
@@ -44,10 +58,10 @@ def _above(heights: Sequence[int], capacity_bytes: int) -> list[int]:
     return sorted((height for height in heights if height > capacity_bytes), reverse=True)
 
 
-def _merges(kernels: Sequence[Kernel], groups: Sequence[Group], at: int) -> Iterator[tuple[range, Group]]:
-    """Windows of neighbours around group `at`, and the striped group that each would become."""
-    for before in range(REACH):
-        for after in range(REACH):
+def _merges(kernels: Sequence[Kernel], groups: Sequence[Group], at: int, reach: int) -> Iterator[tuple[range, Group]]:
+    """Windows of less than `reach` neighbours around group `at`, and the striped group that each would become."""
+    for before in range(reach):
+        for after in range(reach):
             low, high = at - before, at + after
             if low < 0 or high >= len(groups):
                 continue

@@ -17,6 +17,7 @@ from npuc.errors import DoesNotFit, UnsupportedOp
 from npuc.firmware.host import host_kernels
 from npuc.graph.graph import Graph, Node, evaluate, verify
 from npuc.graph.types import Array, QuantParams, TensorType
+from npuc.importer.onnx import import_onnx
 from npuc.ops.integer.conv import QConv
 from npuc.ops.integer.floating import Dequantize, LogSoftmax, Quantize, Quotient
 from npuc.ops.integer.indexing import ArgMax
@@ -24,6 +25,7 @@ from npuc.ops.integer.pool import QMaxPool
 from npuc.ops.op import Op
 from npuc.ops.structure import Concat, Slice
 from npuc.ops.window import Window
+from npuc.passes import GRAPH_PASSES, run_passes
 from npuc.ptq.accuracy import measure
 from npuc.ptq.calibrate import calibrate_model
 from npuc.verify import verify_program
@@ -31,6 +33,7 @@ from simulator.machine import Machine
 from simulator.program import load
 from tests.onnx_models import node
 from tests.ptq.networks import float_graph, samples_for
+from tests.shared_data import shared_file
 
 SCALE = QuantParams(0.05, 3)
 CHANNELS, SIDE = 5, 8
@@ -248,3 +251,14 @@ def test_an_operand_in_many_pieces_is_copied() -> None:
     assert len(call.ranges) <= 2
     assert compiled.report["transdata_count"] >= 1
     check(graph, compiled)
+
+
+@pytest.mark.parametrize("name", ["yunet_n_320_320", "fastestdet_352"])
+def test_detectors_fit_the_board_and_equal_their_reference(name: str) -> None:
+    graph = run_passes(import_onnx(shared_file("models", "onnx", f"{name}.onnx")), GRAPH_PASSES)
+    rng = np.random.default_rng(0)
+    samples = {value: rng.random((2, *graph.values[value].shape[1:]), np.float32) for value in graph.inputs}
+    table = calibrate_model(graph, samples, "minmax")
+    compiled = compile_model(graph, table, Options(load_target("edge-256")))
+    assert compiled.report["sram"]["peak_bytes"] <= 1 << 19
+    check(quantized(graph, table), compiled)
