@@ -10,6 +10,6 @@ find_program(NPUC_PYTHON ${Python3_EXECUTABLE} REQUIRED)
 set(CMAKE_C_COMPILER ${NPUC_PYTHON} -m ziglang cc)
 set(CMAKE_C_ARCHIVE_CREATE "${NPUC_PYTHON} -m ziglang ar qc <TARGET> <OBJECTS>")
 set(CMAKE_C_ARCHIVE_FINISH "${NPUC_PYTHON} -m ziglang ranlib <TARGET>")
-set(CMAKE_C_FLAGS_INIT "-target thumb-freestanding-eabi -mcpu=cortex_m33 -ffreestanding -ffunction-sections \
+set(CMAKE_C_FLAGS_INIT "-target thumb-freestanding-eabihf -mcpu=cortex_m33+fp_armv8d16sp -ffreestanding -ffunction-sections \
 -fdata-sections -g -fno-unwind-tables -fno-sanitize=undefined")
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-nostdlib -static -Wl,-z,max-page-size=16 -Wl,-e,reset_handler")

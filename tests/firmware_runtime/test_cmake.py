@@ -13,7 +13,7 @@ from npuc.firmware.bundle import CMAKE
 from simulator.arm_image import load_image
 from tests.firmware_runtime.build import BOARD, run
 from tests.firmware_runtime.test_cosimulation import N_MODES, expected_lines
-from tests.shared_data import leave_out
+from tests.shared_data import leave_out, shared_file
 
 BIN = Path(sys.executable).parent
 PATH = os.pathsep.join([str(BIN), os.environ.get("PATH", "")])
@@ -81,3 +81,46 @@ def test_mistakes_in_npuc_add_model_are_named(tmp_path: Path) -> None:
     options = [f"-Dnpuc_DIR={CMAKE}", f"-DNPUC_EXECUTABLE={BIN / 'npuc'}", "-G", "Unix Makefiles"]
     with pytest.raises(AssertionError, match=r"npuc_add_model\(<library> <model> TARGET <target>"):
         cmake("-S", str(tmp_path), "-B", str(tmp_path / "build"), *options)
+
+
+MIXED = """cmake_minimum_required(VERSION 3.20)
+project(mixed C)
+find_package(npuc REQUIRED CONFIG)
+npuc_add_model(lenet %(model)s TARGET edge-256)
+add_executable(app.elf main.c %(board)s/board.c)
+target_include_directories(app.elf PRIVATE %(board)s)
+target_link_libraries(app.elf PRIVATE lenet)
+target_link_options(app.elf PRIVATE -Wl,-T,%(board)s/board.ld)
+"""
+
+MIXED_MAIN = """#include "board.h"
+#include "lenet.h"
+
+npuc_device npu;
+static npuc_context context;
+static uint8_t arena[LENET_ARENA_BYTES] __attribute__((aligned(LENET_ARENA_ALIGNMENT)));
+
+int main(void)
+{
+    require(npuc_device_init(&npu, NPU_BASE, NPUC_INTERRUPT));
+    require(lenet_init(&context, &npu, arena, sizeof arena));
+    require(npuc_run(&context));
+    return 7;
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["arm-none-eabi", "zig"])
+def test_a_model_with_arm_calls_links_the_kernels_that_it_calls(name: str, tmp_path: Path) -> None:
+    model = shared_file("models", "tflite", "lenet300.tflite")
+    (tmp_path / "CMakeLists.txt").write_text(MIXED % {"model": model, "board": BOARD})
+    (tmp_path / "main.c").write_text(MIXED_MAIN)
+    generator = "Ninja" if shutil.which("ninja") else "Unix Makefiles"
+    cmake("-S", str(tmp_path), "-B", str(tmp_path / "build"), "-G", generator, f"-Dnpuc_DIR={CMAKE}",
+          f"-DNPUC_EXECUTABLE={BIN / 'npuc'}", *toolchain(name))  # fmt: skip
+    cmake("--build", str(tmp_path / "build"))
+    image = load_image(tmp_path / "build" / "app.elf")
+    assert run(image)[0] == 7
+    kernels = {function for _, _, function in image.functions if function.startswith("npuc_")}
+    assert {"npuc_float_dequantize", "npuc_float_softmax"} <= kernels
+    assert not {"npuc_conv2d", "npuc_lstm", "npuc_float_conv2d"} & kernels
