@@ -157,12 +157,14 @@ def test_the_command_writes_models_driver_and_fragments(npuc: Invoke, tmp_path: 
 
 
 def test_a_program_whose_record_of_sram_is_too_low_is_refused(npuc: Invoke, tmp_path: Path) -> None:
-    container = read_container(program("ink"))
-    lying = replace(container, metadata={**container.metadata, "sram_peak_bytes": 2048})
+    container = read_container(program("digits"))
+    reach = max((entry.address & 0x3FFFFFFF) + entry.n_bytes for entry in container.io)
+    assert reach < container.metadata["sram_peak_bytes"]
+    lying = replace(container, metadata={**container.metadata, "sram_peak_bytes": reach})
     (tmp_path / "m.npu").write_bytes(write_container(lying))
     status, _, message = npuc("firmware", "m.npu", "-o", "out")
     assert (status, (tmp_path / "out").exists()) == (1, False)
-    assert "limit 0x800" in message
+    assert f"limit {reach:#x}" in message
 
 
 def test_runtime_and_driver_are_small(tmp_path: Path) -> None:
