@@ -28,7 +28,7 @@ class _Copy:
         one, zero = np.ones_like(address), np.zeros_like(address)
         operand = Operand(address, strides[0], strides[1], strides[2], zero, zero, one, self.run_bytes, zero)
         pixels, rows = (plain_span(zero, count) for count in self.runs[:2])
-        return operand_words(operand, rows, pixels, zero, self.runs[2] * self.run_bytes, self.run_bytes)
+        return operand_words(operand, rows, pixels, zero, self.runs[2] * self.run_bytes)
 
     @property
     def total_bytes(self) -> Ints:

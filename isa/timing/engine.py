@@ -5,7 +5,8 @@ the state of the machine and `times` [n, TIME] the result; constants name the co
 
 An instruction of a queue is first in front (lead time, then the first load), then in back (body, then last
 amounts); the next one may enter front once back runs its last amounts. What is left of each amount is kept in
-ticks at the full rate of its resource; with u users of a shared resource a tick of work takes u ticks.
+ticks at the full rate of its resource. A user of a shared resource asks for the part of it that keeps
+the amount beside the longest one of its step; users that ask for more than their share divide what others leave.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ QUEUE, LEAD, DRAIN, STREAM_END, DESCRIPTOR, PACE_CLASS, AMOUNTS = range(7)
 """Columns of `rows`; STREAM_END in ticks of flash bandwidth, PACE_CLASS for PACE alone, AMOUNTS by phase, resource."""
 WAIT_QUEUE = AMOUNTS + PHASES * RESOURCES
 WAIT_COUNT = WAIT_QUEUE + CONDITIONS
-ROW = WAIT_COUNT + CONDITIONS
+STRAIN = WAIT_COUNT + CONDITIONS
+"""By resource: 1/1024 by which the pace slows down per part of the resource that others take."""
+ROW = STRAIN + RESOURCES
 
 START, ISSUE_END, RETIRE, CHARGED = range(4)
 """Columns of `times`; CHARGED by class."""
@@ -40,9 +43,12 @@ NOW, MODE, POSITION, TIMER, TARGET, CONSUMED, DEPTH, PREFETCH, DISPATCH, FLASH_L
 """State: the fetcher's, then the parameters, then where each queue's part of `order` begins; then by queue."""
 FRONT, FRONT_PHASE, FRONT_TIMER, BACK, BACK_PHASE, PUSHED, STARTED, ENDED, RETIRED, LEFT = range(18, 63 + 5, QUEUES)
 AGENTS = 2 * QUEUES + 2
-USERS = LEFT + AGENTS * RESOURCES
-RESOURCE_BUSY = USERS + RESOURCES
+DEMAND = LEFT + AGENTS * RESOURCES
+RATE = DEMAND + AGENTS * RESOURCES
+RESOURCE_BUSY = RATE + AGENTS * RESOURCES
 STATE = RESOURCE_BUSY + RESOURCES
+WHOLE = 1024
+"""All of a resource, in units of demands and rates."""
 
 _STREAM = LEFT + 2 * QUEUES * RESOURCES + FLASH
 _DESCRIPTOR_LEFT = _STREAM + RESOURCES
@@ -57,6 +63,7 @@ def run(rows: Ints, order: Ints, s: Ints, times: Ints) -> None:
     while True:
         while _settle(rows, order, s, times):
             pass
+        _share(rows, s)
         interval = _next_event(order, s, times)
         if interval == _FOREVER:
             return
@@ -230,18 +237,62 @@ def _aim(rows: Ints, order: Ints, s: Ints) -> None:
 
 
 @compiled
+def _share(rows: Ints, s: Ints) -> None:
+    """The rate of every flow until the next event."""
+    for agent in range(AGENTS):
+        first, longest = LEFT + agent * RESOURCES, 0
+        for flow in range(first, first + RESOURCES):
+            longest = max(longest, s[flow])
+        for r in range(RESOURCES):
+            left = s[first + r]
+            demand = -(-left * WHOLE // longest) if left > 0 else 0
+            s[DEMAND + agent * RESOURCES + r] = demand
+            s[RATE + agent * RESOURCES + r] = WHOLE if left > 0 else 0
+    for r in range(READ, RESOURCES):
+        level = max(_level(s, r, _NONE), 1)
+        for flow in range(r, AGENTS * RESOURCES, RESOURCES):
+            s[RATE + flow] = min(s[DEMAND + flow], level)
+    for q in range(QUEUES):
+        if s[BACK + q] != _NONE and s[LEFT + (QUEUES + q) * RESOURCES + PACE] > 0:
+            s[RATE + (QUEUES + q) * RESOURCES + PACE] = _pace_rate(rows, s, q)
+
+
+@compiled
+def _level(s: Ints, r: int, eager: int) -> int:
+    """The most that a user of r gets; agent `eager` asks for all of it."""
+    level = 0
+    while True:
+        taken = more = 0
+        for agent in range(AGENTS):
+            demand = WHOLE if agent == eager else s[DEMAND + agent * RESOURCES + r]
+            if demand > level:
+                more += 1
+            else:
+                taken += demand
+        following = WHOLE if more == 0 else (WHOLE - taken) // more
+        if following <= level:
+            return int(level)
+        level = following
+
+
+@compiled
+def _pace_rate(rows: Ints, s: Ints, q: int) -> int:
+    """Others slow the pace down where it is that of a resource that they use, too."""
+    rate, i, agent = WHOLE, s[BACK + q], QUEUES + q
+    for r in range(READ, RESOURCES):
+        if s[LEFT + agent * RESOURCES + r] > 0 and rows[i, STRAIN + r] > 0:
+            rate -= rows[i, STRAIN + r] * (WHOLE - _level(s, r, agent)) // WHOLE
+    return int(max(rate, 1))
+
+
+@compiled
 def _next_event(order: Ints, s: Ints, times: Ints) -> int:
-    """Ticks to the next event; also counts the users of each resource."""
+    """Ticks to the next event."""
     interval = _FOREVER
-    for r in range(RESOURCES):
-        users, least = 0, _FOREVER
-        for flow in range(LEFT + r, LEFT + AGENTS * RESOURCES, RESOURCES):
-            if s[flow] > 0:
-                users += 1
-                least = min(least, s[flow])
-        s[USERS + r] = users
-        if users > 0:
-            interval = min(interval, least if r < READ else least * users)
+    for flow in range(AGENTS * RESOURCES):
+        left = s[LEFT + flow]
+        if left > 0:
+            interval = min(interval, -(-left * WHOLE // s[RATE + flow]))
     if s[MODE] in (_BOOT, _DISPATCHING, _DESCRIPTOR_LATENCY) and s[TIMER] > s[NOW]:
         interval = min(interval, s[TIMER] - s[NOW])
     for q in range(QUEUES):
@@ -254,12 +305,12 @@ def _next_event(order: Ints, s: Ints, times: Ints) -> int:
 
 @compiled
 def _advance(s: Ints, interval: int) -> None:
-    for r in range(RESOURCES):
-        users = s[USERS + r]
-        s[RESOURCE_BUSY + r] += interval if users > 0 else 0
-        done = interval if r < READ or users <= 1 else interval // users
-        for flow in range(LEFT + r, LEFT + AGENTS * RESOURCES, RESOURCES):
-            s[flow] = max(s[flow] - done, 0)
+    for flow in range(AGENTS * RESOURCES):
+        left = s[LEFT + flow]
+        if left > 0:
+            done = min(left, interval * s[RATE + flow] // WHOLE)
+            s[LEFT + flow] = left - done
+            s[RESOURCE_BUSY + flow % RESOURCES] += done
     s[NOW] += interval
 
 
@@ -287,13 +338,15 @@ def _charge(rows: Ints, order: Ints, s: Ints, times: Ints, interval: int) -> Non
 
 @compiled
 def _flow_class(rows: Ints, s: Ints, agent: int, i: int) -> int:
-    """Busy while the unit's own datapath works; after that, what the rest waits for."""
+    """Busy while the unit's own datapath works; after that, what the rest waits for: the longest amount left."""
     flow = LEFT + agent * RESOURCES
     if s[flow + COMPUTE] > 0:
         return BUSY
-    if s[flow + FLASH] > 0:
-        return FLASH_WAIT
-    if s[flow + DRAM] > 0:
-        return DRAM_WAIT
-    alone = int(rows[i, PACE_CLASS]) if s[flow + PACE] > 0 else OUTPUT_STAGE
-    return SRAM_PORT if s[flow + READ] > 0 or s[flow + WRITE] > 0 else alone
+    kind, longest = int(OUTPUT_STAGE), s[flow + OUTPUT]
+    if s[flow + PACE] > longest:
+        kind, longest = int(rows[i, PACE_CLASS]), s[flow + PACE]
+    for r in range(RESOURCES - 1, READ - 1, -1):
+        if s[flow + r] > 0 and s[flow + r] >= longest:
+            longest = s[flow + r]
+            kind = FLASH_WAIT if r == FLASH else DRAM_WAIT if r == DRAM else SRAM_PORT
+    return kind

@@ -172,50 +172,48 @@ class _Piece:
         return np.asarray((by_address * words).sum(axis=1))
 
 
-def granule(c0: Ints, channels: Axis) -> Ints:
-    """Channels of one access: a channel block, or, where blocks of the instruction begin inside channel blocks, the
-    greatest common divisor of both grids."""
-    whole = (channels.count == 1) | ((channels.first % c0 == 0) & (channels.full % c0 == 0))
-    return np.where(whole, c0, np.gcd(np.gcd(c0, channels.first), channels.full))
+def operand_words(operand: Operand, rows: Span, pixels: Span, first: Ints, channels: Ints) -> Ints:
+    """Words of all accesses to channels [first, first + channels) at `rows` x `pixels`, a channel block an access."""
+    return sum((p.words(rows, pixels) for p in _pieces(operand, first, channels)), np.zeros_like(first))
 
 
-def operand_words(operand: Operand, rows: Span, pixels: Span, first: Ints, channels: Ints, unit: Ints) -> Ints:
-    """Words of all accesses to channels [first, first + channels) at `rows` x `pixels`, `unit` channels an access."""
-    return sum((p.words(rows, pixels) for p in _pieces(operand, first, channels, unit)), np.zeros_like(first))
+def blocked_words(operand: Operand, rows: Span, pixels: Span, channels: Axis) -> Ints:
+    """The same where blocks of channels are accessed one after the other: an access ends with its block."""
+    first, extent = channels.first, channels.extent
+    is_cut = (channels.count > 1) & ((first % operand.c0 != 0) | (channels.full % operand.c0 != 0))
+    words = operand_words(operand, rows, pixels, first, extent)
+    for i in range(int(channels.count[is_cut].max(initial=0))):
+        size = np.where(i < channels.count - 1, channels.full, np.where(i < channels.count, channels.last, 0))
+        of_block = operand_words(operand, rows, pixels, first + i * channels.full, np.maximum(size, 1))
+        words = np.where(is_cut, np.where(i == 0, 0, words) + np.where(size > 0, of_block, 0), words)
+    return words
 
 
-def _pieces(operand: Operand, first: Ints, channels: Ints, unit: Ints) -> list[_Piece]:
+def _pieces(operand: Operand, first: Ints, channels: Ints) -> list[_Piece]:
     """The first and last access of a pixel, which may be partial, and those between, outside and inside the ragged
     last channel block."""
-    per_block = operand.c0 // unit
-    ragged = np.where(
-        operand.total_channels % operand.c0 != 0, operand.total_channels // operand.c0 * per_block, _NEVER
-    )
-    unit_bytes = unit * operand.element
-    stride = np.where(per_block == 1, operand.block, unit_bytes)
+    c0 = operand.c0
+    ragged = np.where(operand.total_channels % c0 != 0, operand.total_channels // c0, _NEVER)
 
-    def piece(unit_index: Ints, units: Ints, skipped: Ints, length: Ints) -> _Piece:
-        is_ragged = unit_index >= ragged
+    def piece(block: Ints, blocks: Ints, skipped: Ints, length: Ints) -> _Piece:
+        is_ragged = block >= ragged
         return _Piece(
-            operand.base
-            + unit_index // per_block * operand.block
-            + unit_index % per_block * unit_bytes
-            + skipped * operand.element,
-            stride,
-            np.maximum(units, 0),
+            operand.base + block * operand.block + skipped * operand.element,
+            operand.block,
+            np.maximum(blocks, 0),
             length * operand.element,
             np.where(is_ragged & (operand.last_pixel > 0), operand.last_pixel, operand.pixel),
             np.where(is_ragged & (operand.last_row > 0), operand.last_row, operand.row),
         )
 
-    head, tail = first // unit, (first + channels - 1) // unit
+    head, tail = first // c0, (first + channels - 1) // c0
     zero, one = np.zeros_like(first), np.ones_like(first)
     inside = np.maximum(head + 1, ragged)
     return [
-        piece(head, one, first % unit, np.minimum(unit - first % unit, channels)),
-        piece(head + 1, np.minimum(tail, ragged) - head - 1, zero, unit),
-        piece(np.where(ragged < tail, inside, head), tail - inside, zero, unit),
-        piece(tail, np.where(tail > head, one, zero), zero, first + channels - tail * unit),
+        piece(head, one, first % c0, np.minimum(c0 - first % c0, channels)),
+        piece(head + 1, np.minimum(tail, ragged) - head - 1, zero, c0),
+        piece(np.where(ragged < tail, inside, head), tail - inside, zero, c0),
+        piece(tail, np.where(tail > head, one, zero), zero, first + channels - tail * c0),
     ]
 
 

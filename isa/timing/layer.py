@@ -21,15 +21,13 @@ class Layer:
     pixels: Axis
     channels: Axis
     is_depthwise: Ints
+    is_one_chunk: Ints
+    """Coded weights, which come in another order than chunks of a channel block would need them."""
     kernel_h: Ints
     kernel_w: Ints
     k: Ints
     k_channels: Ints
     ifm: Operand
-    input_rows: Span
-    input_pixels: Span
-    last_input_rows: Span
-    last_input_pixels: Span
 
     @property
     def n_pixel_blocks(self) -> Ints:
@@ -44,20 +42,14 @@ class Layer:
         """Weights of one output channel."""
         return self.taps * np.where(self.is_depthwise, 1, self.k_channels)
 
-    def chunks(self, first: Ints, channels: Ints) -> Ints:
-        """Chunks of one channel block in which the input of an output block of `channels` from `first` on comes."""
-        start = np.where(self.is_depthwise, first, self.k)
-        last = start + np.where(self.is_depthwise, channels, self.k_channels) - 1
-        return np.asarray(last // self.ifm.c0 - start // self.ifm.c0 + 1)
-
 
 def layer_of(f: Rows) -> Layer:
     """The shape of the instructions `f`."""
     rows, pixels, channels = f.axes()
+    is_depthwise = f("opcode") == _DEPTHWISE
     return Layer(
-        rows, pixels, channels, f("opcode") == _DEPTHWISE, f("kernel_h"), f("kernel_w"), f("k"), f("k_channels"),
-        f.operand("ifm", "ifm_channels"), *input_spans(f, rows, pixels),
-        *input_spans(f, last_block(rows), last_block(pixels)),
+        rows, pixels, channels, is_depthwise, np.zeros_like(is_depthwise), f("kernel_h"), f("kernel_w"),
+        f("k"), f("k_channels"), f.operand("ifm", "ifm_channels"),
     )  # fmt: skip
 
 
@@ -72,9 +64,3 @@ def input_spans(f: Rows, rows: Axis, pixels: Axis) -> tuple[Span, Span]:
 def first_block(axis: Axis) -> Axis:
     """The axis with its first block alone."""
     return replace(axis, extent=axis.full, last=axis.full, count=np.ones_like(axis.count))
-
-
-def last_block(axis: Axis) -> Axis:
-    """The axis with its last block alone."""
-    one = np.ones_like(axis.count)
-    return Axis(axis.last_first, axis.last, axis.last, axis.last, one)

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isa.code_table import STATES, TABLE_UNIT_BYTES, code_table_offset
-from isa.descriptors import SCALE, ElementType
+from isa.descriptors import SCALE, ElementType, Memory
 from isa.errors import IsaError
 from isa.target import Target
+from isa.timing import part_table, parts
 from isa.timing.geometry import (
     WORD_BYTES,
     Ints,
     Operand,
     ceil_div,
-    granule,
-    operand_words,
-    plain_span,
     run_words,
 )
 from isa.timing.layer import Layer, first_block, input_spans, layer_of
-from isa.timing.pace import Flow, mac_pace
+from isa.timing.pace import TABLE_BYTES, walk_parts
 from isa.timing.record import Rows, Traffic, latency_cycles, rate_cycles
-from isa.timing.weights import block_words, chunk_words
 
-TABLE_BYTES = 256
+TICKS = part_table.TICKS
+_WHOLE = 1024
 _ACCUMULATOR_BYTES = 4
 
 
@@ -35,38 +32,60 @@ def mac_work(f: Rows, target: Target) -> dict[str, Ints]:
     """Work columns of a group of MAC instructions; IsaError when blocks do not fit the buffers."""
     layer = layer_of(f)
     _require_fit(f, target)
-    total, first, flow = _loads(f, layer, target)
-    unit = granule(f("ofm_c0"), layer.channels)
-    ofm = f.operand("ofm", "ofm_channels")
-    regions = [(a.first, a.extent) for a in (layer.rows, layer.pixels, layer.channels)]
-    lasts = [(a.last_first, a.last) for a in (layer.rows, layer.pixels, layer.channels)]
-    written, last_written = (_region_words(ofm, region, unit) for region in (regions, lasts))
-    total.write(ofm.base, written)
-    elements, last_elements = (r[0][1] * r[1][1] * r[2][1] for r in (regions, lasts))
-    flow = replace(flow, output=(WORD_BYTES * written, ofm.base >> 30))
     of_kind = _block_cycles(f, layer, target)
-    compute = _all_blocks(of_kind, layer)
-    chunks = layer.chunks(layer.channels.last_first, layer.channels.last)
-    output_stage = target.costs.output_stage
+    walked = walk_parts(f, layer, of_kind, target)
+    ofm = f.operand("ofm", "ofm_channels")
+    total = _traffic(f, layer, ofm, walked)
+    elements = layer.rows.extent * layer.pixels.extent * layer.channels.extent
     return vars(total) | {
-        "compute": np.maximum(compute, _decoder_cycles(f, layer, target)),
-        "output": rate_cycles(elements, output_stage),
-        "first_read_words": first.read_words,
-        "first_flash_bytes": first.flash_bytes,
-        "first_dram_bytes": first.dram_bytes,
-        "pace": mac_pace(layer, flow, of_kind, target),
-        "last_compute": ceil_div(of_kind[-1, -1, -1], chunks),
-        "last_output": rate_cycles(last_elements, output_stage),
-        "last_write_words": np.where(total.write_words > 0, last_written, 0),
+        "compute": np.maximum(_all_blocks(of_kind, layer), _decoder_cycles(f, layer, target)),
+        "output": rate_cycles(elements, target.costs.output_stage),
+        **_first_load(f, layer, walked),
+        **_last_amounts(ofm, total, elements, walked, target),
+        "pace": walked[:, parts.PACE] // TICKS,
+        **_strain(walked, target),
         "lead_cycles": target.costs.block_fill_cycles
         + np.maximum(latency_cycles(layer.ifm.base, target.board), latency_cycles(f("weights"), target.board)),
-        "drain_cycles": np.full_like(compute, target.costs.block_drain_cycles),
+        "drain_cycles": np.full_like(elements, target.costs.block_drain_cycles),
     }
 
 
-def _region_words(operand: Operand, region: list[tuple[Ints, Ints]], unit: Ints) -> Ints:
-    rows, pixels, (first, channels) = region
-    return operand_words(operand, plain_span(*rows), plain_span(*pixels), first, channels, unit)
+def _first_load(f: Rows, layer: Layer, walked: Ints) -> dict[str, Ints]:
+    """Input of the first chunk, weights of the first part, and the code table."""
+    first = Traffic(len(f.index))
+    for address, column in ((layer.ifm.base, parts.FIRST_INPUT), (f("weights"), parts.FIRST_WEIGHTS)):
+        first.read(address, walked[:, column] // WORD_BYTES, walked[:, column])
+    _read_code_table(f, first)
+    return {f"first_{name}": getattr(first, name) for name in ("read_words", "flash_bytes", "dram_bytes")}
+
+
+def _strain(walked: Ints, target: Target) -> dict[str, Ints]:
+    """How much of what others take of each stream pace loses: between all that parts which wait for it anyway lose, and
+    all that every chunk would lose with half of it if none made up for another, the mean."""
+    whole = np.maximum(walked[:, parts.PACE], 1)[:, None]
+    waits, at_half = (walked[:, first : first + part_table.STREAMS] for first in (parts.WAITS, parts.AT_HALF))
+    most = np.maximum(2 * whole * at_half // (whole + at_half), waits)
+    flash, read, dram, write = np.minimum(_WHOLE * (waits + most) // (2 * whole), _WHOLE).T
+    if target.board.sram_shared_port:
+        read, write = np.minimum(read + write, _WHOLE), np.zeros_like(write)
+    return {"strain_read": read, "strain_write": write, "strain_flash": flash, "strain_dram": dram}
+
+
+def _last_amounts(ofm: Operand, total: Traffic, elements: Ints, walked: Ints, target: Target) -> dict[str, Ints]:
+    """What follows the last load: the last part, its output, and output that still waits then."""
+    board, memory = target.board, ofm.base >> 30
+    sram_rate = board.sram_read_bytes_per_cycle if board.sram_shared_port else board.sram_write_bytes_per_cycle
+    rate = np.where(memory == Memory.DRAM, board.dram_bytes_per_cycle, sram_rate)
+    waiting = walked[:, parts.LAST_PENDING]
+    written = walked[:, parts.LAST_BYTES] + waiting * rate // TICKS
+    stage = rate_cycles(walked[:, parts.LAST_VALUES], target.costs.output_stage) + waiting // TICKS
+    in_dram = memory == Memory.DRAM
+    return {
+        "last_compute": ceil_div(walked[:, parts.LAST_COMPUTE], TICKS),
+        "last_output": np.minimum(stage, rate_cycles(elements, target.costs.output_stage)),
+        "last_write_words": np.where(in_dram, 0, np.minimum(written // WORD_BYTES, total.write_words)),
+        "last_dram_bytes": np.where(in_dram, np.minimum(written, total.dram_bytes), 0),
+    }
 
 
 def _block_cycles(f: Rows, layer: Layer, target: Target) -> Ints:
@@ -107,71 +126,28 @@ def _reduction_steps(layer: Layer, step_taps: tuple[tuple[int, int], ...]) -> In
     return steps
 
 
-def _loads(f: Rows, layer: Layer, target: Target) -> tuple[Traffic, Traffic, Flow]:
-    """All reads, those of the first chunk of the first block, and how they are spread over blocks."""
-    total, first = Traffic(len(f.index)), Traffic(len(f.index))
-    input_words = _load_input(f, layer, total, first)
-    weight_bytes = _load_weights(f, layer, target, total, first)
+def _traffic(f: Rows, layer: Layer, ofm: Operand, walked: Ints) -> Traffic:
+    """All reads and writes."""
+    total = Traffic(len(f.index))
+    for address, column in (
+        (layer.ifm.base, parts.INPUT_BYTES), (f("weights"), parts.WEIGHT_LOADS),
+        (f.operand("ifm2", "ofm_channels").base, parts.RESIDUAL_BYTES),
+    ):  # fmt: skip
+        total.read(address, walked[:, column] // WORD_BYTES, walked[:, column])
     scale_bytes = SCALE.length_bytes * layer.channels.extent
     scales = f("scales") + SCALE.length_bytes * layer.channels.first
     total.read(scales, run_words(scales, scale_bytes), scale_bytes)
     table_bytes = TABLE_BYTES * f("use_table")
     total.read(f("table"), run_words(f("table"), table_bytes), table_bytes)
-    ifm2 = f.operand("ifm2", "ofm_channels")
-    region = [(a.first, a.extent) for a in (layer.rows, layer.pixels, layer.channels)]
-    residual = _region_words(ifm2, region, granule(ifm2.c0, layer.channels))
-    residual = np.where(f("use_residual") > 0, residual, 0)
-    total.read(ifm2.base, residual)
-    flow = Flow(
-        input=(WORD_BYTES * input_words, layer.ifm.base >> 30),
-        weights=(weight_bytes, f("weights") >> 30),
-        is_coded=f("coded_words") > 0,
-        residual=(WORD_BYTES * residual, ifm2.base >> 30),
-        output=(np.zeros_like(residual), np.zeros_like(residual)),
-    )
-    return total, first, flow
+    _read_code_table(f, total)
+    total.write(ofm.base, walked[:, parts.OUTPUT_BYTES] // WORD_BYTES)
+    return total
 
 
-def _load_input(f: Rows, layer: Layer, total: Traffic, first: Traffic) -> Ints:
-    """Adds the input; its words in one pass."""
-    ifm, channels = layer.ifm, layer.channels
-    start = np.where(layer.is_depthwise, channels.first, layer.k)
-    extent = np.where(layer.is_depthwise, channels.extent, layer.k_channels)
-    unit = np.where(layer.is_depthwise, granule(ifm.c0, channels), ifm.c0)
-    passes = np.where(layer.is_depthwise, 1, channels.count)
-    words = operand_words(ifm, layer.input_rows, layer.input_pixels, start, extent, unit)
-    total.read(ifm.base, passes * words)
-    chunk = np.minimum(np.where(layer.is_depthwise, channels.full, extent), ifm.c0 - start % ifm.c0)
-    spans = input_spans(f, first_block(layer.rows), first_block(layer.pixels))
-    first.read(ifm.base, operand_words(ifm, *spans, start, chunk, unit))
-    return words
-
-
-def _load_weights(f: Rows, layer: Layer, target: Target, total: Traffic, first: Traffic) -> Ints:
-    """Adds the weights, which pass once for each block of pixels, and the code table; the bytes of a pass."""
-    address, channels = f("weights"), layer.channels
-    per_channel = layer.channel_weights
-    lanes = target.architecture.cout_lanes
-    words = (channels.count - 1) * block_words(address, layer, channels.full, lanes)
-    words += block_words(address, layer, channels.last, lanes)
-    raw_bytes, coded_bytes = channels.extent * per_channel, WORD_BYTES * f("coded_words")
-    is_coded = coded_bytes > 0
-    words = np.where(is_coded, run_words(address, coded_bytes), words)
-    passes = layer.n_pixel_blocks
-    total.read(address, passes * words, passes * np.where(is_coded, coded_bytes, raw_bytes))
-    start = np.where(layer.is_depthwise, channels.first, layer.k)
-    extent = np.where(layer.is_depthwise, channels.full, layer.k_channels)
-    inputs = np.minimum(extent, layer.ifm.c0 - start % layer.ifm.c0)
-    outputs = np.where(layer.is_depthwise, 1, np.minimum(channels.full, lanes))
-    raw_chunk = layer.taps * inputs * outputs
-    chunk = np.where(is_coded, ceil_div(coded_bytes * raw_chunk, raw_bytes), raw_chunk)
-    words = np.where(is_coded, run_words(address, chunk), chunk_words(address, layer, outputs, inputs))
-    first.read(address, words, chunk)
+def _read_code_table(f: Rows, traffic: Traffic) -> None:
     table = f("scales") + code_table_offset(f("ofm_channels"))
-    table_bytes = np.where(is_coded, TABLE_UNIT_BYTES * f("code_table"), 0)
-    for traffic in (total, first):
-        traffic.read(table, run_words(table, table_bytes), table_bytes)
-    return np.where(is_coded, coded_bytes, raw_bytes)
+    table_bytes = np.where(f("coded_words") > 0, TABLE_UNIT_BYTES * f("code_table"), 0)
+    traffic.read(table, run_words(table, table_bytes), table_bytes)
 
 
 def _decoder_cycles(f: Rows, layer: Layer, target: Target) -> Ints:

@@ -189,7 +189,12 @@ def _rows(work: Work, schedule: Schedule, target: Target) -> Ints:
     rows[:, engine.PACE_CLASS] = _pace_class(amounts[:, engine.BODY])
     rows[:, engine.AMOUNTS : engine.WAIT_QUEUE] = amounts.reshape(len(work), engine.PHASES * engine.RESOURCES)
     rows[:, engine.WAIT_QUEUE : engine.WAIT_COUNT] = schedule.wait_queue
-    rows[:, engine.WAIT_COUNT :] = schedule.wait_count
+    rows[:, engine.WAIT_COUNT : engine.STRAIN] = schedule.wait_count
+    for resource, strain in (
+        (Resource.SRAM_READ, work.strain_read), (Resource.SRAM_WRITE, work.strain_write),
+        (Resource.FLASH, work.strain_flash), (Resource.DRAM, work.strain_dram),
+    ):  # fmt: skip
+        rows[:, engine.STRAIN + resource] = strain
     return rows
 
 
@@ -223,7 +228,7 @@ def _amounts(work: Work, target: Target) -> Ints:
     zero = np.zeros(n, np.int64)
     totals = [work.compute, work.output, work.read_words, work.write_words, work.flash_bytes, work.dram_bytes]
     firsts = [zero, zero, work.first_read_words, zero, work.first_flash_bytes, work.first_dram_bytes]
-    lasts = [work.last_compute, work.last_output, zero, work.last_write_words, zero, zero]
+    lasts = [work.last_compute, work.last_output, zero, work.last_write_words, zero, work.last_dram_bytes]
     bodies = [total - first - last for total, first, last in zip(totals, firsts, lasts, strict=True)]
     result = np.zeros((n, engine.PHASES, engine.RESOURCES), np.int64)
     for phase, columns in ((engine.LOAD, firsts), (engine.BODY, bodies), (engine.LAST, lasts)):

@@ -9,8 +9,8 @@ import numpy as np
 from isa.instructions import BY_MNEMONIC
 from isa.resize import ONE
 from isa.target import Costs, Rate, Target
-from isa.timing.geometry import Axis, Ints, Span, granule, operand_words, plain_span, run_words, window_span
-from isa.timing.mac import TABLE_BYTES
+from isa.timing.geometry import Axis, Ints, Span, blocked_words, operand_words, plain_span, run_words, window_span
+from isa.timing.pace import TABLE_BYTES
 from isa.timing.record import Rows, Traffic, latency_cycles, rate_cycles
 
 Amount = Callable[[Rows], Ints]
@@ -61,18 +61,17 @@ _TABLE, _MEAN, _RESIZE, _BILINEAR = (
 def vector_work(f: Rows, target: Target) -> dict[str, Ints]:
     """Work columns of a group of vector instructions."""
     traffic = Traffic(len(f.index))
-    whole = Axis.cut(f("c"), f("channels"), f("channels"))
     region = plain_span(f("y"), f("height")), plain_span(f("x"), f("width"))
     ifm, ifm2, ofm = (f.operand(*pair) for pair in _OPERANDS)
-    rows, pixels, unit = _input_region(f, ifm.c0)
-    traffic.read(ifm.base, operand_words(ifm, rows, pixels, f("c"), f("channels"), unit))
-    second = operand_words(ifm2, *region, f("c"), f("channels"), granule(ifm2.c0, whole))
+    rows, pixels, channels = _input_region(f)
+    traffic.read(ifm.base, blocked_words(ifm, rows, pixels, channels))
+    second = operand_words(ifm2, *region, f("c"), f("channels"))
     traffic.read(ifm2.base, np.where(np.isin(f("opcode"), _TWO_INPUTS), second, 0))
     table_bytes = TABLE_BYTES * ((f("opcode") == _TABLE) | (f("use_table") > 0))
     first = Traffic(len(f.index))
     for loads in (traffic, first):
         loads.read(f("table"), run_words(f("table"), table_bytes), table_bytes)
-    traffic.write(ofm.base, operand_words(ofm, *region, f("c"), f("channels"), granule(ofm.c0, whole)))
+    traffic.write(ofm.base, operand_words(ofm, *region, f("c"), f("channels")))
     return vars(traffic) | {
         "compute": _compute_cycles(f, target.costs),
         "first_read_words": first.read_words,
@@ -94,8 +93,8 @@ def _compute_cycles(f: Rows, costs: Costs) -> Ints:
     return cycles
 
 
-def _input_region(f: Rows, c0: Ints) -> tuple[Span, Span, Ints]:
-    """Rows, pixels and channels an access of the first input: a pool reads the windows of each block once, a mean the
+def _input_region(f: Rows) -> tuple[Span, Span, Axis]:
+    """Rows, pixels and blocks of channels of the first input: a pool reads the windows of each block once, a mean the
     whole input, a resize each input element once, everything else its output region."""
     opcode = f("opcode")
     is_window, is_mean = np.isin(opcode, _WINDOWS), opcode == _MEAN
@@ -123,7 +122,7 @@ def _input_region(f: Rows, c0: Ints) -> tuple[Span, Span, Ints]:
         before = np.where(is_window, f(pad), zero)
         spans.append(window_span(axis, stride, kernel, dilation, before, np.where(is_window, f(limit), stop)))
     channels = Axis.cut(f("c"), f("channels"), np.where(is_window, 8 * f("block_c"), _NO_BLOCKS))
-    return spans[0], spans[1], granule(c0, channels)
+    return spans[0], spans[1], channels
 
 
 _NO_BLOCKS = 1 << 30

@@ -41,7 +41,14 @@ class Work:
     last_compute: Ints = field(metadata={"doc": "datapath cycles after the last load"})
     last_output: Ints = field(metadata={"doc": "output-stage cycles after the last load"})
     last_write_words: Ints = field(metadata={"doc": "SRAM words written after the last load"})
-    pace: Ints = field(metadata={"doc": "cycles of the body, at least: what blocks that differ cost"})
+    last_dram_bytes: Ints = field(metadata={"doc": "bytes written to DRAM after the last load"})
+    pace: Ints = field(metadata={"doc": "cycles of the body, at least: when the last part begins"})
+    strain_read: Ints = field(
+        metadata={"doc": "1/1024 by which pace slows down per part of the read port that others take"}
+    )
+    strain_write: Ints = field(metadata={"doc": "the same of the write port"})
+    strain_flash: Ints = field(metadata={"doc": "the same of flash"})
+    strain_dram: Ints = field(metadata={"doc": "the same of DRAM"})
     lead_cycles: Ints = field(metadata={"doc": "set-up, first-access latency and block fill"})
     drain_cycles: Ints = field(metadata={"doc": "block drain, or latency of the data in flight"})
     stream_bytes: Ints = field(metadata={"doc": "bytes of the instruction in the stream"})

@@ -30,15 +30,20 @@ class Block(NamedTuple):
     channels: int
 
 
-class Chunk(NamedTuple):
-    """A step: input channels that come into the buffer (none: those of the step before stay), weights, outputs.
+class Part(NamedTuple):
+    """A step: one group of outputs of one chunk, or some of its taps.
 
-    `runs` (offset behind the block's first weight, length): where raw weights of several chunks lie apart."""
+    `start`, `stop`: input channels that come into the buffer (none: those of the step before stay); `runs` (offset
+    behind the block's first weight, length): where raw weights of several chunks lie apart; `opens`: whether its
+    weights begin a half of the buffer; `ends_chunk`: whether the weights of its chunk are complete."""
 
     start: int
     stop: int
+    taps: int
     weight_bytes: int
     elements: int
+    opens: bool
+    ends_chunk: bool
     runs: tuple[tuple[int, int], ...] = ()
 
 
@@ -71,35 +76,49 @@ class Mac:
     def taps(self) -> int:
         return self.layer["kernel_h"] * self.layer["kernel_w"]
 
-    def chunks(self, block: Block) -> list[Chunk]:
-        """Convolution: each channel block of the input meets the weights of `cout_lanes` outputs after the other."""
-        pixels = block.height * block.width
+    def parts(self, block: Block) -> list[Part]:
+        """Each channel block of the input meets the weights of `cout_lanes` outputs after the other."""
         c0 = self.input[1].c0
         if self.is_depthwise:
-            cut = pieces(block.c, block.c + block.channels, c0)
-            return [Chunk(a, b, (b - a) * self.taps, (b - a) * pixels) for a, b in cut]
-        k, lanes = self.values["k"], self.target.architecture.cout_lanes
-        groups = [min(lanes, block.channels - g) for g in range(0, block.channels, lanes)]
-        inputs = pieces(k, k + self.values["k_channels"], c0)
-        return [
-            Chunk(
-                a,
-                b if g == 0 else a,
-                (b - a) * n * self.taps,
-                n * pixels if (a, b) == inputs[-1] else 0,
-                self._runs(a - k, b - k, g * lanes, n) if len(inputs) > 1 else (),
-            )
-            for a, b in inputs
-            for g, n in enumerate(groups)
-        ]
+            chunks = pieces(block.c, block.c + block.channels, c0)
+        else:
+            chunks = pieces(self.values["k"], self.values["k"] + self.values["k_channels"], c0)
+        found = []
+        for chunk in chunks:
+            found += self._parts_of(block, chunk, chunk == chunks[-1], len(chunks) > 1)
+        return found
 
-    def _runs(self, start: int, stop: int, output: int, n: int) -> tuple[tuple[int, int], ...]:
+    def _parts_of(self, block: Block, chunk: tuple[int, int], is_last: bool, is_cut: bool) -> list[Part]:
+        """The groups of a chunk, in as few halves of the weight buffer as hold them one after the other."""
+        half, room, inputs = self.target.costs.weight_buffer_bytes // 2, 0, chunk[1] - chunk[0]
+        lanes = inputs if self.is_depthwise else self.target.architecture.cout_lanes
+        outputs = inputs if self.is_depthwise else block.channels
+        depth = 1 if self.is_depthwise else inputs
+        found: list[Part] = []
+        for group in range(0, outputs, lanes):
+            n = min(lanes, outputs - group)
+            fit = min(self.taps, half // (n * depth))
+            for tap in range(0, self.taps, fit):
+                taps = min(fit, self.taps - tap)
+                length = taps * n * depth
+                opens = length > room
+                room = (half if opens else room) - length
+                is_done = tap + taps == self.taps
+                makes = is_done and (is_last or self.is_depthwise)
+                start = chunk[0] if group + tap == 0 else chunk[1]
+                runs = self._runs(chunk, group, n, range(tap, tap + taps)) if is_cut else ()
+                elements = n * block.height * block.width if makes else 0
+                ends = is_done and group + n == outputs
+                found.append(Part(start, chunk[1], taps, length, elements, opens, ends, runs))
+        return found
+
+    def _runs(self, chunk: tuple[int, int], output: int, n: int, taps: range) -> tuple[tuple[int, int], ...]:
         """A piece of every tap: weights are [group][tap][input channel][output channel of the group]."""
-        if self.coded_bytes:
+        if self.coded_bytes or self.is_depthwise:
             return ()
-        depth = self.values["k_channels"]
+        depth, first = self.values["k_channels"], chunk[0] - self.values["k"]
         group = output * self.taps * depth
-        return tuple((group + (tap * depth + start) * n, (stop - start) * n) for tap in range(self.taps))
+        return tuple((group + (tap * depth + first) * n, (chunk[1] - chunk[0]) * n) for tap in taps)
 
     def cycles(self, block: Block) -> int:
         """Datapath cycles of a block, as the timing page gives them."""
@@ -140,34 +159,31 @@ class Mac:
         rate = self.target.costs.decoder_weights
         return -(-weights * rate.denominator // rate.numerator) if self.coded_bytes else 0
 
-    def input_amount(self, block: Block, chunk: Chunk) -> int:
+    def input_amount(self, block: Block, part: Part) -> int:
         memory, tensor = self.input
         rows = window(self.layer, "h", block.y, block.height)
         pixels = window(self.layer, "w", block.x, block.width)
-        return amount(memory, region_words(tensor, self.values["n"], rows, pixels, chunk.start, chunk.stop))
+        return amount(memory, region_words(tensor, self.values["n"], rows, pixels, part.start, part.stop))
 
 
 def add_mac(unit: UnitRows, mac: Mac) -> tuple[list[int], int]:
     """All blocks of an instruction; the resources of its streams and of its output."""
     layer = mac.layer
     ofm_memory, ofm = operand(layer, "ofm")
-    bank = unit.next_bank()
+    first_block = unit.blocks.n
     if mac.coded_bytes:
         _add_code_table(unit, mac)
+    body: Values = {}
     for block in output_blocks(mac.values, layer):
-        first = (unit.jobs[INPUT].n, unit.jobs[SECOND].n)
-        step = unit.steps.n
-        _add_chunks(unit, mac, block)
-        behind = {"job_step": step, "job_after_input": min(first[0] + 1, unit.jobs[INPUT].n)}
-        if (block.y, block.x) == (mac.values["y"], mac.values["x"]):
-            _add_parameters(unit, mac, block, {**behind, "job_after_second": first[1] + 1, "job_after_block": bank})
+        body = _add_parts(unit, mac, block, first_block, body)
         rows, pixels = plain(block.y, block.height), plain(block.x, block.width)
+        channels = (block.c, block.c + block.channels)
         if layer["use_residual"]:
             memory, other = operand(layer, "ifm2")
-            words = region_words(other, mac.values["n"], rows, pixels, block.c, block.c + block.channels)
-            unit.job(RESIDUAL, mac.index, amount(memory, words), **behind, job_after_block=max(0, unit.blocks.n - 1))
-        words = region_words(ofm, mac.values["n"], rows, pixels, block.c, block.c + block.channels)
-        writes = amount(ofm_memory, words)
+            words = region_words(other, mac.values["n"], rows, pixels, *channels)
+            behind = {**body, "job_after_block": max(first_block, unit.blocks.n - 1)}
+            unit.job(RESIDUAL, mac.index, amount(memory, words), **behind)
+        writes = amount(ofm_memory, region_words(ofm, mac.values["n"], rows, pixels, *channels))
         unit.written[unit.writes(ofm_memory)] += writes
         unit.blocks.extend(
             1,
@@ -180,47 +196,61 @@ def add_mac(unit: UnitRows, mac: Mac) -> tuple[list[int], int]:
     return [unit.reads(split_address(source)[0]) for source in sources], unit.writes(ofm_memory)
 
 
-def _add_chunks(unit: UnitRows, mac: Mac, block: Block) -> None:
-    """Steps of one block with their loads: a buffer half is free when the step before the last has used it."""
-    chunks = mac.chunks(block)
-    cycles = mac.cycles(block)
+def _add_parts(unit: UnitRows, mac: Mac, block: Block, first_block: int, body: Values) -> Values:
+    """Steps of one block with their loads. Half a buffer is free for them when the step has begun that the other half
+    is for. `body`: what everything but the first load of the instruction waits for; the same for the next block."""
+    parts = mac.parts(block)
+    cycles, shares, done = mac.cycles(block), sum(part.taps for part in parts), 0
     memory, weights = split_address(mac.values["weights"])
-    done_bytes = (block.c - mac.values["c"]) * sum(chunk.weight_bytes for chunk in chunks) // block.channels
-    start, base = mac.stored_bytes(done_bytes), done_bytes
-    for i, chunk in enumerate(chunks):
-        step = unit.steps.n
-        if chunk.stop > chunk.start:
-            after = unit.previous_use(INPUT, step)
-            unit.job(INPUT, mac.index, mac.input_amount(block, chunk), job_step=step, job_after_step=after)
-        first, end = mac.stored_bytes(done_bytes), mac.stored_bytes(done_bytes + chunk.weight_bytes)
-        done_bytes += chunk.weight_bytes
-        words = run_words(weights + start, end - start) - (run_words(weights + start, first - start) if i else 0)
-        if chunk.runs:
-            words = sum(run_words(weights + base + at, length) for at, length in chunk.runs)
-        after = unit.previous_use(SECOND, step)
-        unit.job(SECOND, mac.index, amount(memory, words, end - first), job_step=step, job_after_step=after)
-        array = cycles * (i + 1) // len(chunks) - cycles * i // len(chunks)
+    base = (block.c - mac.values["c"]) * sum(part.weight_bytes for part in parts) // block.channels
+    offset, start = base, mac.stored_bytes(base)
+    is_first_of_pixels = (block.y, block.x) == (mac.values["y"], mac.values["x"])
+    needs_parameters = is_first_of_pixels
+    for part in parts:
+        begun = unit.steps.n + 1
+        if part.stop > part.start:
+            words = mac.input_amount(block, part)
+            unit.job(INPUT, mac.index, words, job_after_step=unit.chunk_step, **body)
+            unit.chunk_step = begun
+        if part.opens:
+            unit.weight_gate, unit.weight_step = unit.weight_step, begun
+        first, end = mac.stored_bytes(offset), mac.stored_bytes(offset + part.weight_bytes)
+        offset += part.weight_bytes
+        words = run_words(weights + start, end - start) - (run_words(weights + start, first - start) if done else 0)
+        if part.runs:
+            words = sum(run_words(weights + base + at, length) for at, length in part.runs)
+        unit.job(SECOND, mac.index, amount(memory, words, end - first), job_after_step=unit.weight_gate, **body)
+        if not body:
+            loaded = {"job_after_input": unit.jobs[INPUT].n, "job_after_second": unit.jobs[SECOND].n}
+            body = {"job_after_block": first_block, **loaded}
+        if part.ends_chunk and needs_parameters:
+            _add_parameters(unit, mac, block, body)
+            needs_parameters = False
+        array = cycles * (done + part.taps) // shares - cycles * done // shares
+        done += part.taps
         unit.steps.extend(
             1,
             step_instruction=mac.index,
-            step_cycles=max(array, mac.decoder_cycles(chunk.weight_bytes)),
-            step_elements=chunk.elements,
-            step_block=unit.blocks.n,
+            step_cycles=max(array, mac.decoder_cycles(part.weight_bytes)),
+            step_elements=part.elements,
+            step_after_block=max(first_block, unit.blocks.n - 1),
             step_input=unit.jobs[INPUT].n,
             step_second=unit.jobs[SECOND].n,
         )
+    return body
 
 
-def _add_parameters(unit: UnitRows, mac: Mac, block: Block, behind: Values) -> None:
+def _add_parameters(unit: UnitRows, mac: Mac, block: Block, body: Values) -> None:
     """Scales of the block's channels, and the table with the first: once an instruction, behind the first chunk."""
     layer, before = mac.layer, SCALE_BYTES * (block.c - mac.values["c"])
     memory, scales = split_address(layer["scales"] + SCALE_BYTES * mac.values["c"])
     length = SCALE_BYTES * block.channels
     words = run_words(scales, before + length) - (run_words(scales, before) if before else 0)
-    unit.job(SCALES, mac.index, amount(memory, words, length), **behind)
+    unit.job(SCALES, mac.index, amount(memory, words, length), **body)
     if layer["use_table"] and not before:
         memory, table = split_address(layer["table"])
-        unit.job(TABLE, mac.index, amount(memory, run_words(table, TABLE_BYTES), TABLE_BYTES), **behind)
+        amounts = amount(memory, run_words(table, TABLE_BYTES), TABLE_BYTES)
+        unit.job(TABLE, mac.index, amounts, **body)
 
 
 def _add_code_table(unit: UnitRows, mac: Mac) -> None:
@@ -228,13 +258,12 @@ def _add_code_table(unit: UnitRows, mac: Mac) -> None:
     layer = mac.layer
     length = TABLE_UNIT_BYTES * layer["code_table"]
     memory, table = split_address(layer["scales"] + code_table_offset(layer["ofm_channels"]))
-    step = unit.steps.n
-    unit.job(SECOND, mac.index, amount(memory, run_words(table, length), length), job_step=step)
+    unit.job(SECOND, mac.index, amount(memory, run_words(table, length), length))
     unit.steps.extend(
         1,
         step_instruction=mac.index,
         step_cycles=mac.decoder_cycles(STATES),
-        step_block=unit.blocks.n,
+        step_after_block=unit.blocks.n,
         step_input=unit.jobs[INPUT].n,
         step_second=unit.jobs[SECOND].n,
     )

@@ -60,7 +60,9 @@ class Plan(NamedTuple):
     step_cycles: Ints
     step_elements: Ints
     step_writes: Ints
-    step_block: Ints
+    step_after_block: Ints
+    """Output blocks that must be out: a half of the accumulators is free then, or array and stage are the
+    instruction's own."""
     step_input: Ints
     """Jobs of INPUT that must be complete."""
     step_second: Ints
@@ -69,10 +71,10 @@ class Plan(NamedTuple):
     """[UNITS, STREAMS]"""
     job_instruction: Ints
     job_amount: Ints
-    job_step: Ints
-    """The step that needs it first, or the first step of the block."""
+    job_order: Ints
+    """The step that needs it first; for the MAC array its place in the order of loads."""
     job_after_step: Ints
-    """Steps of the unit that must be complete: the buffer is free then."""
+    """Steps of the unit that must have begun: the buffer is free then."""
     job_after_block: Ints
     job_after_input: Ints
     job_after_second: Ints

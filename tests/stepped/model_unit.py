@@ -21,11 +21,19 @@ from tests.stepped.model_plan import (
     Ints,
 )
 
-STEPS = ("step_instruction", "step_cycles", "step_elements", "step_writes", "step_block", "step_input", "step_second")
+STEPS = (
+    "step_instruction",
+    "step_cycles",
+    "step_elements",
+    "step_writes",
+    "step_after_block",
+    "step_input",
+    "step_second",
+)
 JOBS = (
     "job_instruction",
     "job_amount",
-    "job_step",
+    "job_order",
     "job_after_step",
     "job_after_block",
     "job_after_input",
@@ -49,26 +57,17 @@ class UnitRows:
     jobs: list[Columns] = field(default_factory=lambda: [Columns(*JOBS) for _ in range(STREAMS)])
     blocks: Columns = field(default_factory=lambda: Columns(*BLOCKS))
     written: list[int] = field(default_factory=lambda: [0] * RESOURCES)
-    last_use: list[int] = field(default_factory=lambda: [0] * STREAMS)
-    """The step that the newest job of each stream was made for."""
+    loads: int = 0
+    """Loads of the MAC array so far: their order."""
+    chunk_step: int = 0
+    """Steps that have begun when the newest chunk of input has."""
+    weight_step: int = 0
+    """The same for the newest half of the weight buffer, and for the one before it."""
+    weight_gate: int = 0
     issued: int = 0
     """Steps that are done when the newest instruction has issued its last block."""
     tables: int = 0
     """Jobs of SECOND, up to the newest table of a vector instruction: input behind them waits for it."""
-    last_bank: int = 0
-    """The first block of the newest instruction."""
-
-    def previous_use(self, stream: int, step: int) -> int:
-        """Steps that must be done before the job for `step` may load: those that use the buffer half before last."""
-        before = self.last_use[stream]
-        self.last_use[stream] = step
-        return before
-
-    def next_bank(self) -> int:
-        """Blocks that must be out before the parameters of the instruction that begins with the next block may load."""
-        before = self.last_bank
-        self.last_bank = self.blocks.n
-        return before
 
     def reads(self, memory: Memory) -> int:
         """The resource that reads of this memory use."""
@@ -81,9 +80,10 @@ class UnitRows:
         return DRAM
 
     def job(self, stream: int, instruction: int, amount: int, **after: int) -> None:
-        """One load, if it loads anything."""
+        """One load, if it loads anything, behind all those before it."""
         if amount:
-            self.jobs[stream].extend(1, job_instruction=instruction, job_amount=amount, **after)
+            self.jobs[stream].extend(1, job_instruction=instruction, job_amount=amount, job_order=self.loads, **after)
+            self.loads += 1
 
     def stream(self, instruction: int, reads: tuple[int, int], cycles: int, writes: int, resource: int) -> None:
         """Amounts that flow side by side, cut into steps of about a cycle; `reads` of INPUT and SECOND."""
@@ -98,7 +98,7 @@ class UnitRows:
                 len(rows),
                 job_instruction=instruction,
                 job_amount=share[rows],
-                job_step=first + rows,
+                job_order=first + rows,
                 job_after_step=np.maximum(first + rows - READ_AHEAD_STEPS, 0),
                 job_after_second=self.tables,
             )

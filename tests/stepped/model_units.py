@@ -23,9 +23,6 @@ from tests.stepped.model_state import (
     State,
 )
 
-HALVES = 2
-"""Of each buffer."""
-
 BACKLOG_WORDS, BACKLOG_BYTES = 2, 16
 """What may wait for a write port, or for a memory, before a unit stops."""
 
@@ -48,7 +45,7 @@ def _compute(p: Plan, s: State) -> bool:
         k = p.step_base[MAC] + s.steps[MAC]
         if s.jobs[MAC, INPUT] < p.step_input[k] or s.jobs[MAC, SECOND] < p.step_second[k]:
             return False
-        if p.step_block[k] >= s.staged[OUT] + HALVES:
+        if s.staged[OUT] < p.step_after_block[k] or not _may_begin(p, s, k):
             return False
         cycles, elements = p.step_cycles[k], p.step_elements[k]
         done = s.step_cycles[MAC] + 1
@@ -68,6 +65,18 @@ def _compute(p: Plan, s: State) -> bool:
 
 
 @compiled
+def _may_begin(p: Plan, s: State, k: int) -> bool:
+    """The last part of an instruction begins after the last load of all."""
+    i = p.step_instruction[k]
+    if s.steps[MAC] != p.issue_step[i]:
+        return True
+    left = 0
+    for stream in range(STREAMS):
+        left += max(0, p.end_job[i, stream] - s.jobs[MAC, stream])
+    return bool(left == 0)
+
+
+@compiled
 def _stage(p: Plan, s: State) -> None:
     """Take elements as they come from the array, block after block, and hand words to the write port."""
     denominator = p.stage[1]
@@ -79,10 +88,11 @@ def _stage(p: Plan, s: State) -> None:
         if _missing_parameter(p, s, block) >= 0 or _is_backed_up(p, s, MAC, i):
             break
         end, elements, writes = p.block_end_elements[block], p.block_elements[block], p.block_writes[block]
+        before = elements - (end - s.staged[STAGED])
         n = min(s.staged[BUDGET] // denominator, s.staged[MADE] - s.staged[STAGED], end - s.staged[STAGED])
+        n = min(n, _with_residual(p, s, block) - before)
         if n <= 0:
             break
-        before = elements - (end - s.staged[STAGED])
         words = writes * (before + n) // elements - writes * before // elements
         s.pending[MAC, resource] += words
         s.issued[MAC, resource] += words
@@ -95,9 +105,23 @@ def _stage(p: Plan, s: State) -> None:
 
 
 @compiled
+def _with_residual(p: Plan, s: State, block: int) -> int:
+    """Elements of a block whose residual operand has come, if there is one."""
+    elements = p.block_elements[block]
+    if s.jobs[MAC, RESIDUAL] >= p.block_jobs[block, RESIDUAL]:
+        return int(elements)
+    if s.jobs[MAC, RESIDUAL] + 1 < p.block_jobs[block, RESIDUAL]:
+        return 0
+    job = p.job_base[MAC, RESIDUAL] + s.jobs[MAC, RESIDUAL]
+    return int(elements * s.job_amount[MAC, RESIDUAL] // p.job_amount[job])
+
+
+@compiled
 def _missing_parameter(p: Plan, s: State, block: int) -> int:
-    """A stream whose jobs the output of a block still needs; -1 when all have come."""
-    for stream in range(SCALES, RESIDUAL + 1):
+    """A stream whose jobs the next output of a block still needs; -1 when all have come."""
+    if _with_residual(p, s, block) <= p.block_elements[block] - (p.block_end_elements[block] - s.staged[STAGED]):
+        return RESIDUAL
+    for stream in range(SCALES, RESIDUAL):
         if s.jobs[MAC, stream] < p.block_jobs[block, stream]:
             return stream
     return -1
@@ -205,14 +229,19 @@ def stream_cycle(p: Plan, s: State, unit: int) -> int:
 
 @compiled
 def read_one(p: Plan, s: State, unit: int, resource: int) -> bool:
-    """Serve one word or byte of the stream that asks for what is needed first."""
-    best, best_step = -1, 0
+    """Serve one word or byte of the stream that asks for what comes first. The MAC array's loads have one order for
+    each memory: one that has to wait holds those behind it."""
+    best, first = -1, 0
     for stream in range(STREAMS):
-        if _is_asking(p, s, unit, stream, resource):
-            step = p.job_step[p.job_base[unit, stream] + s.jobs[unit, stream]]
-            if best < 0 or step < best_step:
-                best, best_step = stream, step
-    if best < 0:
+        job = s.jobs[unit, stream]
+        if job >= s.job_limit[unit, stream]:
+            continue
+        k = p.job_base[unit, stream] + job
+        if p.resource[p.job_instruction[k], stream] != resource:
+            continue
+        if (unit == MAC or _is_asking(p, s, unit, k)) and (best < 0 or p.job_order[k] < first):
+            best, first = stream, p.job_order[k]
+    if best < 0 or not _is_asking(p, s, unit, p.job_base[unit, best] + s.jobs[unit, best]):
         return False
     s.job_amount[unit, best] += 1
     if s.job_amount[unit, best] == p.job_amount[p.job_base[unit, best] + s.jobs[unit, best]]:
@@ -222,15 +251,11 @@ def read_one(p: Plan, s: State, unit: int, resource: int) -> bool:
 
 
 @compiled
-def _is_asking(p: Plan, s: State, unit: int, stream: int, resource: int) -> bool:
-    """Whether the stream's next job uses this resource, belongs to an instruction past its lead, and has a buffer."""
-    job = s.jobs[unit, stream]
-    if job >= s.job_limit[unit, stream]:
+def _is_asking(p: Plan, s: State, unit: int, k: int) -> bool:
+    """Whether job k belongs to an instruction past its lead, and has a buffer."""
+    begun = s.steps[unit] + (s.step_cycles[unit] > 0)
+    if s.clock[NOW] < s.ready[p.job_instruction[k]] or begun < p.job_after_step[k]:
         return False
-    k = p.job_base[unit, stream] + job
-    i = p.job_instruction[k]
-    if p.resource[i, stream] != resource or s.clock[NOW] < s.ready[i]:
-        return False
-    if s.steps[unit] < p.job_after_step[k] or s.staged[OUT] < p.job_after_block[k]:
+    if s.staged[OUT] < p.job_after_block[k]:
         return False
     return bool(s.jobs[unit, INPUT] >= p.job_after_input[k] and s.jobs[unit, SECOND] >= p.job_after_second[k])
