@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calibration import QuantTable
 from isa.target import Target
@@ -24,12 +24,15 @@ from npuc.graph.types import Host
 from npuc.legalize import legalize
 from npuc.lock import Lock, check_lock, make_lock
 from npuc.lower import Kernel
-from npuc.partition import ARM, partition
+from npuc.partition import ARM, Partition, partition
 from npuc.passes import GRAPH_PASSES, HARDWARE_PASSES, INTEGER_PASSES, run_passes
 from npuc.passes.rule import Misses
 from npuc.schedule import storages_of
 from npuc.schedule.policy import POLICIES, SEARCH
 from npuc.task.text import format_plan, parse_plan
+
+if TYPE_CHECKING:
+    from npuc.schedule.plan import Search
 
 OnPass = Callable[[str, Graph], None]
 
@@ -39,8 +42,9 @@ class Options:
     """What the user chose: the target, the SRAM to use (bytes; None: the board's), what to optimize for.
 
     `schedule` is the text of a hand-edited schedule, `lock` the decisions of an earlier compilation; either replaces
-    the search. `policy` names what a schedule may do (npuc/schedule/policy.py), `fallback` what becomes of nodes that
-    the NPU cannot run (npuc/partition.py). `strip` leaves the reference graph out of the program.
+    the search. `cycles` asks for the smallest SRAM that takes no more. `policy` names what a schedule may do
+    (npuc/schedule/policy.py), `fallback` what becomes of nodes that the NPU cannot run (npuc/partition.py). `strip`
+    leaves the reference graph out of the program.
     """
 
     target: Target
@@ -48,6 +52,7 @@ class Options:
     optimize: str = "latency"
     schedule: str | None = None
     lock: Lock | None = None
+    cycles: int | None = None
     policy: str = SEARCH.name
     fallback: str = ARM
     strip: bool = False
@@ -80,12 +85,8 @@ def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]], on_pass: OnP
 def compile_model(graph: Graph, table: QuantTable | None, options: Options) -> Compiled:
     """Program of a float graph with its quantization table, or of an integer graph without one."""
     target = options.target
-    integer = _seen(options.on_pass, "quantize", quantized(graph, table))
-    fused = run_passes(integer, INTEGER_PASSES, _listener(options.on_pass))
-    shaped = run_passes(fused, HARDWARE_PASSES, _listener(options.on_pass))
-    legal = _seen(options.on_pass, "legalize", legalize(shaped, target))
-    parted = partition(legal, target, options.fallback)
-    placed, kernels = _seen(options.on_pass, "layout", parted.graph), parted.kernels
+    integer, fused, parted = _lowered(graph, table, options)
+    placed, kernels = parted.graph, parted.kernels
     reference = graph_to_bytes(integer)
     text = _decide(placed, kernels, reference, options)
     scheduled = parse_plan(text, kernels)
@@ -110,6 +111,26 @@ def compile_model(graph: Graph, table: QuantTable | None, options: Options) -> C
     )  # fmt: skip
 
 
+def sram_cycles_front(graph: Graph, table: QuantTable | None, options: Options) -> list[tuple[int, int]]:
+    """(SRAM bytes, cycles) of the programs that no other found beats in both, smallest first; options as for
+    `compile_model`, which finds each of them again within its SRAM."""
+    from npuc.schedule.plan import front
+
+    parted = _lowered(graph, table, options)[2]
+    return [(found.sram_bytes, found.cycles) for found in front(_search(parted.graph, parted.kernels, options))]
+
+
+def _lowered(graph: Graph, table: QuantTable | None, options: Options) -> tuple[Graph, Graph, Partition]:
+    """The integer graph, the same with operators fused, and kernels for both units."""
+    integer = _seen(options.on_pass, "quantize", quantized(graph, table))
+    fused = run_passes(integer, INTEGER_PASSES, _listener(options.on_pass))
+    shaped = run_passes(fused, HARDWARE_PASSES, _listener(options.on_pass))
+    legal = _seen(options.on_pass, "legalize", legalize(shaped, options.target))
+    parted = partition(legal, options.target, options.fallback)
+    _seen(options.on_pass, "layout", parted.graph)
+    return integer, fused, parted
+
+
 def quantized(graph: Graph, table: QuantTable | None) -> Graph:
     """The integer graph: `graph` itself when it is one already; the host goes on to see floats."""
     if table is None:
@@ -126,19 +147,23 @@ def _decide(graph: Graph, kernels: list[Kernel], reference: bytes, options: Opti
     if options.lock is not None:
         check_lock(options.lock, _lock("", reference, options))
         return options.lock.schedule
-    from npuc.schedule.plan import Search, schedule  # compiling from a lock file loads no solver
+    from npuc.schedule.plan import schedule  # compiling from a lock file loads no solver
+
+    return format_plan(schedule(_search(graph, kernels, options), options.optimize, options.cycles))
+
+
+def _search(graph: Graph, kernels: list[Kernel], options: Options) -> Search:
+    from npuc.schedule.plan import Search
 
     target = options.target
     capacity = options.sram_bytes if options.sram_bytes is not None else target.board.sram_bytes
-    policy = POLICIES[options.policy]
-    search = Search(kernels, storages_of(graph, kernels), target, capacity, Judge(target).cycles, policy)
-    found = schedule(search, options.optimize)
-    return format_plan(found)
+    storages, policy = storages_of(graph, kernels), POLICIES[options.policy]
+    return Search(kernels, storages, target, capacity, Judge(target).cycles, policy)
 
 
 def _lock(schedule: str, reference: bytes, options: Options) -> Lock:
-    chosen = {"sram_bytes": options.sram_bytes, "optimize": options.optimize, "policy": options.policy,
-              "fallback": options.fallback}
+    chosen = {"sram_bytes": options.sram_bytes, "optimize": options.optimize, "cycles": options.cycles,
+              "policy": options.policy, "fallback": options.fallback}
     return make_lock(schedule, reference, target_to_dict(options.target), chosen)
 
 

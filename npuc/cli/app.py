@@ -16,6 +16,7 @@ from npuc.cli.firmware import app as firmware
 from npuc.cli.inspect import inspect
 from npuc.cli.listing import asm, disasm
 from npuc.cli.ops import ops
+from npuc.cli.pareto import pareto
 from npuc.cli.profile import profile
 from npuc.cli.run import run
 from npuc.cli.targets import targets
@@ -26,7 +27,7 @@ Command = Callable[..., None]
 FIRST: dict[str, Command] = {"compile": compile_program, "calibrate": calibrate, "run": run, "profile": profile}
 MORE: dict[str, Command] = {
     "verify": verify, "accuracy": accuracy, "inspect": inspect, "disasm": disasm, "asm": asm, "targets": targets,
-    "ops": ops, "allocate": allocate, "demo": demo,
+    "ops": ops, "allocate": allocate, "pareto": pareto, "demo": demo,
 }  # fmt: skip
 
 app = typer.Typer(

@@ -66,6 +66,9 @@ Output = Annotated[
 ]
 Table = Annotated[Path | None, typer.Option("--calibration", metavar="TABLE.json", help="Table of `npuc calibrate`.")]
 Optimize = Annotated[Goal, typer.Option(help="What the search makes small.")]
+Cycles = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="The least SRAM with which a program takes at most N cycles.")
+]
 PolicyOf = Annotated[
     PolicyName, typer.Option(help="greedy and layerwise are what the search is compared with; see docs/schedule.md.")
 ]
@@ -104,6 +107,7 @@ def compile_program(
     shape: Shapes = None,
     sram: Sram = None,
     optimize: Optimize = Goal.LATENCY,
+    cycles: Cycles = None,
     policy: PolicyOf = PolicyName.SEARCH,
     fallback: FallbackTo = Fallback.ARM,
     schedule: Schedule = None,
@@ -124,7 +128,8 @@ def compile_program(
     path = output or Path(model.with_suffix(".npu").name)
     chosen = read_target(target)
     options = Options(
-        chosen, read_bytes(sram), optimize.value, policy=policy.value, fallback=fallback.value, strip=strip
+        chosen, read_bytes(sram), optimize.value, cycles=cycles, policy=policy.value, fallback=fallback.value,
+        strip=strip,
     )
     locked = find_lock(path, lock, no_lock=no_lock, update=update_lock or schedule is not None)
     dump = PassDump(dump_after, dump_dir)

@@ -106,7 +106,7 @@ class DescriptorLengths:
 
     def __call__(self, kernel: Kernel, record: Mapping[str, int]) -> int:
         """Length of the kernel's descriptor `record`."""
-        key = (kernel.node, record["scales"] > 0, record["ofm_ring"], record["ifm_ring"], record["ifm2_ring"])
+        key = (kernel.node, *map(bool, record.values()))
         if key not in self._known:
             self._known[key] = len(encode_record(LAYER, record, trim=True))
         return self._known[key]

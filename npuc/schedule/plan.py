@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from isa.target import Target
 from npuc.allocation import CapacityExceeded, allocate, live_at_peak
 from npuc.errors import DoesNotFit
-from npuc.lower.kernel import Kernel
+from npuc.lower.kernel import ALIGNMENT, Kernel
 from npuc.schedule.draft import Draft, Drafter
 from npuc.schedule.estimate import estimate, lower_bound
 from npuc.schedule.grouping import choose_groups
@@ -65,10 +65,11 @@ class Option:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A placed plan and what it costs."""
+    """A placed plan and what it costs; `sram_bytes` is the smallest budget for which it is made."""
 
     cycles: int
     peak_bytes: int
+    sram_bytes: int
     placed: Placed
 
     @property
@@ -77,17 +78,47 @@ class Candidate:
         return self.cycles, self.peak_bytes
 
 
-def schedule(search: Search, optimize: str = "latency") -> Scheduled:
+def schedule(search: Search, optimize: str = "latency", most_cycles: int | None = None) -> Scheduled:
     """The best plan found within the capacity: fewest cycles, or for "memory" the smallest peak.
 
-    DoesNotFit names what is live at the peak when nothing fits.
+    With `most_cycles` it is the plan of the smallest peak that takes no more. DoesNotFit names what is live at the peak
+    when nothing fits, and the fastest plan when none is fast enough.
     """
+    run, smallest = _start(search)
+    if most_cycles is not None:
+        return _certify(_within(run.front(smallest), most_cycles), search.judge)
+    best = smallest if optimize == "memory" else run.fastest(smallest)
+    return _certify(best, search.judge)
+
+
+def front(search: Search) -> list[Candidate]:
+    """The candidates that no other beats in both SRAM and cycles, least SRAM first.
+
+    Each is what `schedule` finds within its SRAM.
+    """
+    run, smallest = _start(search)
+    return run.front(smallest)
+
+
+def _start(search: Search) -> tuple[_Run, Candidate]:
     run = _Run(search)
     smallest = run.smallest()
     if smallest.peak_bytes > search.capacity_bytes:
         raise _does_not_fit(smallest, search.capacity_bytes)
-    best = smallest if optimize == "memory" else run.fastest(smallest)
-    return _certify(best, search.judge)
+    return run, smallest
+
+
+def _within(candidates: Sequence[Candidate], most_cycles: int) -> Candidate:
+    for candidate in candidates:
+        if candidate.cycles <= most_cycles:
+            return candidate
+    fastest = candidates[-1]
+    raise DoesNotFit(
+        f"no schedule of at most {most_cycles} cycles was found, the fastest takes {fastest.cycles} "
+        f"with {fastest.sram_bytes} bytes of sram",
+        stage="schedule",
+        hint=f"allow {fastest.cycles} cycles with --cycles, or choose a faster target",
+    )
 
 
 def rungs(lowest_bytes: int, highest_bytes: int) -> list[int]:
@@ -122,7 +153,7 @@ class _Run:
     drafter: Drafter = field(init=False)
     groups: dict[int, tuple[Group, ...]] = field(default_factory=dict)
     drafts: dict[tuple[tuple[Group, ...], frozenset[str], int, bool], Draft] = field(default_factory=dict)
-    peaks: dict[tuple[int, tuple[ParameterUse, ...]], int] = field(default_factory=dict)
+    placed: dict[tuple[int, tuple[ParameterUse, ...]], Candidate] = field(default_factory=dict)
     interned: dict[Hashable, Draft] = field(default_factory=dict)
     n_judged: int = 0
 
@@ -151,6 +182,28 @@ class _Run:
         LOG.info("%d drafts, %d candidates", len(self.drafts), self.n_judged)
         return best or smallest
 
+    def front(self, smallest: Candidate) -> list[Candidate]:
+        """Candidates of falling cycles, by rising SRAM.
+
+        An option is left out when its bound is no better than a candidate that needs no more memory than it.
+        """
+        found, highest = [smallest], self.search.capacity_bytes
+        ladder = rungs(smallest.peak_bytes, highest)
+        for capacity, below in zip(ladder, [*ladder[1:], 0], strict=True):
+            least = below + ALIGNMENT if below else 0  # a smaller budget does not look at this capacity
+            for option in self._options(capacity):
+                needed = max(int(option.draft.live.max(initial=0)), least)
+                if any(other.sram_bytes <= needed and other.cycles <= option.bound_cycles for other in found):
+                    continue
+                candidate = self._try(option, capacity)
+                if candidate is not None and candidate.peak_bytes <= highest:
+                    found.append(replace(candidate, sram_bytes=max(candidate.peak_bytes, least)))
+        best: list[Candidate] = []
+        for candidate in sorted(found, key=lambda item: (item.sram_bytes, item.cycles)):
+            if not best or candidate.cycles < best[-1].cycles:
+                best.append(candidate)
+        return best
+
     def _options(self, capacity: int) -> list[Option]:
         """The most promising ways to use a capacity."""
         found: dict[tuple[int, tuple[ParameterUse, ...]], Option] = {}
@@ -166,15 +219,17 @@ class _Run:
         return _promising(list(found.values()))
 
     def _try(self, option: Option, capacity: int) -> Candidate | None:
-        """The option with addresses; None when it does not fit, or was placed in a larger capacity just like that."""
+        """The option with addresses; None when it does not fit. What was placed in a larger capacity and fits this one
+        would come out again."""
         key = (id(option.draft), option.uses)
-        if self.peaks.get(key, capacity + 1) <= capacity:
-            return None
+        known = self.placed.get(key)
+        if known is not None and known.peak_bytes <= capacity:
+            return known
         try:
             found = self._judge(place(option.draft, option.uses, option.limits, capacity))
         except CapacityExceeded:
             return None
-        self.peaks[key] = found.peak_bytes
+        self.placed[key] = found
         return found
 
     def _drafts(self, capacity: int) -> Iterator[Draft]:
@@ -215,7 +270,8 @@ class _Run:
 
     def _judge(self, placed: Placed) -> Candidate:
         self.n_judged += 1
-        found = Candidate(self.search.judge(placed.plan), placed.placement.peak_bytes, placed)
+        peak = placed.placement.peak_bytes
+        found = Candidate(self.search.judge(placed.plan), peak, peak, placed)
         LOG.info("candidate: %d cycles, peak %d bytes", found.cycles, found.peak_bytes)
         return found
 

@@ -39,7 +39,7 @@ class Blocks:
 
     def prepare(self, requests: Iterable[Request]) -> None:
         """Choose the blocks of many tasks at once."""
-        new = {key: request for request in requests if (key := self._key(request)) not in self._known}
+        new = {key: _typical(request) for request in requests if (key := self._key(request)) not in self._known}
         self._known |= zip(new, choose_blocks(list(new.values()), self._target), strict=True)
 
     def of(self, request: Request) -> Choice:
@@ -55,6 +55,14 @@ class Blocks:
             self._geometry[kernel.node] = _geometry(kernel)
         extent = (len(task.y), len(task.x), len(task.c), len(task.k), task.y.start == 0)
         return self._geometry[kernel.node], extent, request.streamed
+
+
+def _typical(request: Request) -> Request:
+    """The task that stands for all of its size, so that no choice depends on which of them was asked for first."""
+    task, rows = request.task, request.kernel.space[1]
+    start = min(len(task.y), rows - len(task.y)) if task.y.start else 0
+    y, c, k = range(start, start + len(task.y)), range(len(task.c)), range(len(task.k))
+    return replace(request, task=replace(task, n=0, y=y, c=c, k=k))
 
 
 def _geometry(kernel: Kernel) -> Hashable:
