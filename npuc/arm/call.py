@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from npuc.arm.kernel_spec import KERNEL, TENSOR_AXES, Value, encode_parameters
@@ -47,13 +47,32 @@ def aligned(*views: View) -> list[Value]:
     Inputs broadcast to the output's shape. Axes are in the order of the output's memory and merged where all views
     allow it, so that the last one is long. ValueError: more than four remain.
     """
+    return [(view.block, view.shape, view.strides) for view in merged_views(views, TENSOR_AXES)]
+
+
+def merged_views(views: Sequence[View], n_axes: int) -> list[View]:
+    """The same elements, inputs broadcast, with `n_axes` axes: see `aligned`. ValueError: more remain."""
     shape = views[-1].shape
     strides = [view.broadcast(shape).strides for view in views]
     order = sorted(range(len(shape)), key=lambda axis: -abs(strides[-1][axis]))
     sizes, merged = merge_axes(
-        tuple(shape[axis] for axis in order), [tuple(row[axis] for axis in order) for row in strides], TENSOR_AXES
+        tuple(shape[axis] for axis in order), [tuple(row[axis] for axis in order) for row in strides], n_axes
     )
-    return [(view.block, sizes, row) for view, row in zip(views, merged, strict=True)]
+    return [replace(view, shape=sizes, strides=row) for view, row in zip(views, merged, strict=True)]
+
+
+def pieces(views: Sequence[View]) -> Iterator[list[View]]:
+    """Views that are visited together, cut along their shortest axes until kernels can express each piece."""
+    merged = merged_views(views, max(len(views[-1].shape), TENSOR_AXES))
+    sizes = merged[-1].shape
+    if sum(size > 1 for size in sizes) <= TENSOR_AXES:
+        yield list(views)
+        return
+    shortest = min((axis for axis, size in enumerate(sizes) if size > 1), key=lambda axis: sizes[axis])
+    for i in range(sizes[shortest]):
+        place = [view.take(range(i, i + 1) if a == shortest else range(n) for a, n in enumerate(sizes))
+                 for view in merged]  # fmt: skip
+        yield from pieces([view.without(shortest) for view in place])
 
 
 def window_record(window: Window) -> Value:

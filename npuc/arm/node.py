@@ -11,6 +11,7 @@ import numpy as np
 from npuc.arm.kernel_call import KernelCall, kernel_calls
 from npuc.arm.kernel_spec import SRAM
 from npuc.arm.memory import MemoryMap, View
+from npuc.arm.operand import ELEMENT_BYTES
 from npuc.arm.parameters import decode_parameters
 from npuc.graph.types import Array
 from npuc.ops.conv import Conv
@@ -115,17 +116,22 @@ def _bind(item: Stored | Constant, memory: MemoryMap, address: Address) -> View:
 
 
 def _touched(call: KernelCall, reads: tuple[Run, ...], writes: tuple[Run, ...]) -> BoundCall:
-    """A copy says itself what it touches; any other kernel reads and writes all operands of its node."""
-    if call.kernel != "copy":
-        return BoundCall(call, reads, writes)
+    """Copies and kernels that work element by element say themselves what they touch; any other kernel reads and writes
+    all operands of its node."""
     values = decode_parameters(call.kernel, call.parameters)
-    sides = [
-        merge_runs(strided_runs(values[side]["offset"], 1, values["size"], values[f"{side}_stride"]))
-        if values[side]["memory"] == SRAM
-        else ()
-        for side in ("source", "destination")
-    ]
-    return BoundCall(call, sides[0], sides[1])
+    if call.kernel == "copy":
+        places = [(values[side], values["size"], values[f"{side}_stride"], 1) for side in ("source", "destination")]
+    elif call.kernel in ELEMENT_BYTES:
+        widths = ELEMENT_BYTES[call.kernel](values)
+        places = [(values[name]["at"], values[name]["size"], values[name]["stride"], n) for name, n in widths.items()]
+    else:
+        return BoundCall(call, reads, writes)
+    *sources, destination = (_place_runs(*place) for place in places)
+    return BoundCall(call, merge_runs([run for source in sources for run in source]), merge_runs(destination))
+
+
+def _place_runs(block: dict[str, int], size: Sequence[int], strides: Sequence[int], item_bytes: int) -> list[Run]:
+    return list(strided_runs(block["offset"], item_bytes, size, strides)) if block["memory"] == SRAM else []
 
 
 def runs(view: View) -> Iterator[Run]:

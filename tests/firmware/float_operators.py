@@ -46,7 +46,7 @@ def reals(draw: st.DrawFn, shape: tuple[int, ...], *, is_finite: bool = False, i
 @st.composite
 def borders(draw: st.DrawFn) -> Drawn:
     """Between integers and float32."""
-    shape = tuple(draw(st.lists(st.integers(1, 4), max_size=4)))
+    shape = tuple(draw(st.lists(st.integers(1, 3), max_size=6)))
     scale, kind = draw(st.sampled_from([0.5, 0.0078125, 1.7e-3, 3.1])), draw(st.sampled_from(["q", "d", "f"]))
     dtype = draw(st.sampled_from(["int8", "uint8", "int16"]))
     zero_point = draw(st.integers(-128, 127)) + 128 * (dtype == "uint8")
@@ -80,7 +80,7 @@ def functions(draw: st.DrawFn) -> Drawn:
 
 @st.composite
 def arithmetic(draw: st.DrawFn) -> Drawn:
-    shape = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
+    shape = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=7)))
     shapes = [tuple(1 if draw(st.integers(0, 3)) == 0 else n for n in shape) for _ in range(2)]
     cut = draw(st.integers(0, len(shape) - 1))
     operands = [draw(reals(shapes[0])), draw(reals(shapes[1][cut:]))]

@@ -65,7 +65,7 @@ def test_thousands_of_softmax_rows(scale: float, rng: np.random.Generator) -> No
 
 
 def test_every_operator_of_integer_graphs_has_a_kernel() -> None:
-    assert set(operator_kinds().values()) <= set(RULES)
+    assert {kind for kind in operator_kinds().values() if not kind.__subclasses__()} <= set(RULES)
 
 
 @pytest.mark.parametrize("double_round", [False, True])
