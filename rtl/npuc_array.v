@@ -3,14 +3,16 @@
 // fetcher fills, and both halves of the accumulators.
 //
 // Order: blocks (channels innermost), chunks, groups of 8 output channels, pixels, steps. So the outputs of a block
-// finish one after the other during its last chunk. The last chunk of the instruction waits for its last load.
+// finish one after the other during its last chunk; those of a depthwise chunk, which is one group, during this chunk.
+// The last part of the instruction, one group of one chunk, waits for its last load.
 
 `include "npuc_isa.vh"
 
 module npuc_array #(
     parameter LANES = 8,
-    parameter INPUT_WORDS = 3072,
-    parameter WEIGHT_BYTES = 8192,
+    parameter HALF_WORDS = 1536,             // input: two halves
+    parameter WEIGHT_BYTES = 8200,
+    parameter HALF_BYTES = 4096,             // of weights
     parameter BLOCK_ENTRIES = 256            // 8 outputs each: half of the accumulators
 ) (
     input  wire          clk,
@@ -28,12 +30,13 @@ module npuc_array #(
     input  wire [63:0]   weight_data,
     input  wire [3:0]    weight_bytes,
     input  wire          chunk_loaded,
-    input  wire          may_finish,         // the last load is done, or can only go on when buffers become free
-    output reg  [31:0]   input_freed,
+    input  wire          may_finish,         // the last load is done
     output reg  [31:0]   weight_freed,
+    output wire [7:0]    chunks_begun,       // of the instruction, with this cycle
+    output wire [7:0]    units_begun,
     // to the output stage
     input  wire [15:0]   blocks_output,      // blocks whose accumulators the output stage has read
-    output wire          in_last_chunk,      // of the instruction: it runs, or begins in this cycle
+    output wire          in_last_part,       // of the instruction: it runs, or begins in this cycle
     output wire          finishes_entry,     // a step of the last chunk of a block, and how many are left with it
     output wire [15:0]   steps_left,
     output reg  [31:0]   entries_done,       // of the instruction, before this cycle
@@ -86,18 +89,20 @@ module npuc_array #(
     wire last_step = step + 16'd1 == steps;
     wire last_pixel = pixel + 16'd1 == block_w, last_row = row + 16'd1 == block_h;
     wire last_group = (group << 3) + group_n == block_n;
-    wire last_chunk = depthwise || k_done + k_n == k_channels;
+    wire last_k = depthwise || k_done + k_n == k_channels;
     wire last_block = block_c + block_n == channels && block_x + block_w == width && block_y + block_h == height;
     wire pixels_end = last_step && last_pixel && last_row;
-    wire chunk_end = pixels_end && last_group;
-    wire block_end = chunk_end && last_chunk;
+    wire chunk_end = pixels_end && (last_group || depthwise);
+    wire block_end = pixels_end && last_group && last_k;
+    wire last_part = last_block && last_k && last_group;
 
     wire at_group = step == 16'd0 && pixel == 16'd0 && row == 16'd0;
-    wire at_chunk = at_group && group == 16'd0;
-    wire at_block = at_chunk && k_done == 16'd0;
+    wire at_chunk = at_group && (group == 16'd0 || depthwise);
+    wire at_block = at_group && group == 16'd0 && k_done == 16'd0;
 
     // Weights of the group: one after the other in the ring, taps outermost.
     reg [31:0]  weight_loaded, weight_base;                 // bytes since reset
+    reg [13:0]  loaded_place, base_place;                   // the same in the ring
     reg [15:0]  weight_at;                                  // from the group's first byte
     wire [15:0] rows_left = row_values - row_value;
     wire [3:0]  step_rows = depthwise ? (taps - (step << 2) < 16'd4 ? taps[3:0] - {step[1:0], 2'd0} : 4'd4)
@@ -108,46 +113,61 @@ module npuc_array #(
     wire [15:0] step_bytes = resident ? k_channels[15:0] * group_n : step_rows * group_n[3:0];
     wire [31:0] group_start = resident ? (group << 3) * channel_bytes : 32'd0;
     wire [31:0] group_bytes = resident ? channel_bytes * {16'd0, group_n} : (depthwise ? taps : taps * k_n) * {16'd0, group_n};
-    wire [31:0] weight_place = weight_base + group_start + (resident ? k_done * {16'd0, group_n} : 32'd0) + {16'd0, weight_at};
+    wire [31:0] weight_offset = group_start + (resident ? k_done * {16'd0, group_n} : 32'd0) + {16'd0, weight_at};
+
+    function [13:0] in_ring(input [14:0] at);
+        in_ring = at < WEIGHT_BYTES ? at[13:0] : at - WEIGHT_BYTES;
+    endfunction
 
     reg [15:0]  chunks_loaded;                              // and not used up
-    reg [11:0]  input_base;
+    reg         input_half;
     wire        has_weights = weight_loaded - weight_base >= group_start + group_bytes;
     wire        has_room = blocks_begun - blocks_output < 16'd2;
     wire        fire = running && (!at_group || has_weights) && (!at_chunk || chunks_loaded != 16'd0)
-                       && (!at_block || has_room) && (!at_chunk || !last_chunk || !last_block || may_finish);
+                       && (!at_block || has_room) && (!at_group || !last_part || may_finish);
 
-    assign in_last_chunk = started_last || (fire && last_chunk && last_block);
-    assign finishes_entry = fire && last_chunk;
+    // A unit is as many groups of a chunk as fit in half of the weight buffer.
+    reg [7:0]   chunks_so_far, units_so_far;
+    reg [12:0]  unit_before;                                // bytes of the unit before the group
+    wire [15:0] next_n = least(17'd8, block_n - (group << 3) - group_n);
+    wire [31:0] unit_after = unit_before + (depthwise ? taps : taps * k_n) * {16'd0, group_n};
+    wire [31:0] next_bytes = (depthwise ? taps : taps * k_n) * {16'd0, next_n};
+    assign chunks_begun = chunks_so_far + {7'd0, fire && at_chunk};
+    assign units_begun = units_so_far + {7'd0, fire && at_group && unit_before == 13'd0};
+
+    assign in_last_part = started_last || (fire && last_part);
+    assign finishes_entry = fire && last_k;
     assign steps_left = steps - step;
     assign done = !valid || (!running && started_last) || (fire && block_end && last_block);
 
     // Windows -----------------------------------------------------------------------------------------------------------
 
     wire signed [25:0] origin_y, origin_x;
-    wire [15:0] intervals_y, intervals_x, length_y, length_x, pitch_y, pitch_x, span_y, span_x;
+    wire [15:0] intervals_y, intervals_x, length_y, length_x, pitch_y, pitch_x, skipped_y, skipped_x, span_y, span_x;
     npuc_window window_y (
         .first(y0 + block_y), .size(block_h), .stride(stride_h), .kernel(kernel_h), .dilation(dilation_h),
-        .pad(layer[`NPUC_LAYER_PAD_TOP]), .origin(origin_y), .intervals(intervals_y), .length(length_y),
-        .pitch(pitch_y), .span(span_y));
+        .pad(layer[`NPUC_LAYER_PAD_TOP]), .limit(layer[`NPUC_LAYER_IFM_HEIGHT]), .origin(origin_y), .intervals(intervals_y),
+        .length(length_y), .pitch(pitch_y), .skipped(skipped_y), .span(span_y));
     npuc_window window_x (
         .first(x0 + block_x), .size(block_w), .stride(stride_w), .kernel(kernel_w), .dilation(dilation_w),
-        .pad(layer[`NPUC_LAYER_PAD_LEFT]), .origin(origin_x), .intervals(intervals_x), .length(length_x),
-        .pitch(pitch_x), .span(span_x));
-    wire [15:0] units = depthwise ? (block_n + 16'd7) >> 3 : 16'd1;
-    wire [31:0] chunk_words = units * {16'd0, span_y} * {16'd0, span_x};
+        .pad(layer[`NPUC_LAYER_PAD_LEFT]), .limit(layer[`NPUC_LAYER_IFM_WIDTH]), .origin(origin_x), .intervals(intervals_x),
+        .length(length_x), .pitch(pitch_x), .skipped(skipped_x), .span(span_x));
 
     always @(posedge clk) begin
-        if (weight_write) weight_loaded <= weight_loaded + {28'd0, weight_bytes};
+        if (weight_write) begin
+            weight_loaded <= weight_loaded + {28'd0, weight_bytes};
+            loaded_place <= in_ring(loaded_place + weight_bytes);
+        end
         chunks_loaded <= chunks_loaded + {15'd0, chunk_loaded} - {15'd0, fire && chunk_end};
         if (fire) advance;
         if (load) begin
             running <= 1'b1;
             {block_y, block_x, block_c, blocks_begun, k_done, group, row, pixel, step} <= 0;
             {half, entry, tap_i, tap_j, tap_k, row_value, started_last, weight_at, entries_done} <= 0;
+            {chunks_so_far, units_so_far, unit_before} <= 0;
         end
         if (rst) begin
-            {running, weight_loaded, weight_base, chunks_loaded, input_base, input_freed, weight_freed} <= 0;
+            {running, weight_loaded, weight_base, loaded_place, base_place, chunks_loaded, input_half, weight_freed} <= 0;
             started_last <= 1'b1;
         end
     end
@@ -164,22 +184,23 @@ module npuc_array #(
                 entry <= pixels_end && last_group ? 9'd0 : entry + 9'd1;
                 pixel <= last_pixel ? 16'd0 : pixel + 16'd1;
                 if (last_pixel) row <= last_row ? 16'd0 : row + 16'd1;
-                if (last_chunk) entries_done <= entries_done + 32'd1;
+                if (last_k) entries_done <= entries_done + 32'd1;
             end
             if (pixels_end) begin
                 group <= last_group ? 16'd0 : group + 16'd1;
+                unit_before <= chunk_end || unit_after + next_bytes > HALF_BYTES ? 13'd0 : unit_after[12:0];
                 if (!resident || block_end) begin
                     weight_base <= weight_base + group_start + group_bytes;
+                    base_place <= in_ring(base_place + group_start + group_bytes);
                     weight_freed <= weight_freed + group_start + group_bytes;
                 end
             end
             if (at_block) blocks_begun <= blocks_begun + 16'd1;
-            if (at_chunk && last_chunk && last_block) started_last <= 1'b1;
+            if (last_part) started_last <= 1'b1;
+            {chunks_so_far, units_so_far} <= {chunks_begun, units_begun};
             if (chunk_end) begin
-                k_done <= last_chunk ? 16'd0 : k_done + k_n;
-                input_freed <= input_freed + chunk_words;
-                input_base <= {20'd0, input_base} + chunk_words >= INPUT_WORDS
-                              ? input_base + chunk_words[11:0] - INPUT_WORDS[11:0] : input_base + chunk_words[11:0];
+                k_done <= last_k ? 16'd0 : k_done + k_n;
+                input_half <= !input_half;
             end
             if (block_end) begin
                 half <= !half;
@@ -196,13 +217,13 @@ module npuc_array #(
     // Operands: port q reads the word of one tap. A step uses one port, or 4 (depthwise), or 8 (packed kernel rows).
     // The input buffer is banked by pixel, so that neighbouring taps lie in different banks.
 
-    (* nomem2reg *) reg [63:0] input_buffer[0:INPUT_WORDS-1];
+    (* nomem2reg *) reg [63:0] input_buffer[0:2*HALF_WORDS-1];
     (* nomem2reg *) reg [7:0]  weight_buffer[0:WEIGHT_BYTES-1];
     integer b;
     always @(posedge clk) begin
         for (b = 0; b < 8; b = b + 1) begin
             if (input_write && input_lanes[b]) input_buffer[input_place][8*b+:8] <= data[8*b+:8];
-            if (weight_write && b < weight_bytes) weight_buffer[(weight_loaded + b) % WEIGHT_BYTES] <= weight_data[8*b+:8];
+            if (weight_write && b < weight_bytes) weight_buffer[in_ring(loaded_place + b)] <= weight_data[8*b+:8];
         end
     end
 
@@ -216,17 +237,15 @@ module npuc_array #(
     reg [15:0]         stored_y, stored_x;
     reg                advances;
     integer            q;
-    wire [31:0]        plane = depthwise ? {16'd0, group} * {16'd0, span_y} * {16'd0, span_x} : 32'd0;
 
     always @* begin
         {port_i, port_j, port_c, next_i, next_j, next_k} = {tap_i, tap_j, tap_k, tap_i, tap_j, tap_k};
         for (q = 0; q < 8; q = q + 1) begin
             at_y = origin_y + row * $signed({17'd0, stride_h}) + port_i * $signed({17'd0, dilation_h});
             at_x = origin_x + pixel * $signed({17'd0, stride_w}) + port_j * $signed({17'd0, dilation_w});
-            stored_y = row * pitch_y + port_i * dilation_h;
-            stored_x = pixel * pitch_x + port_j * dilation_w;
-            place = {20'd0, input_base} + plane + stored_y * {16'd0, span_x} + {16'd0, stored_x};
-            if (place >= INPUT_WORDS) place = place - INPUT_WORDS;
+            stored_y = row * pitch_y + port_i * dilation_h - skipped_y;
+            stored_x = pixel * pitch_x + port_j * dilation_w - skipped_x;
+            place = (input_half ? HALF_WORDS : 32'd0) + stored_y * {16'd0, span_x} + {16'd0, stored_x};
             port_valid[q] = port_i < kernel_h && q < step_rows && at_y >= 0 && at_x >= 0
                             && at_y < $signed({10'd0, layer[`NPUC_LAYER_IFM_HEIGHT]})
                             && at_x < $signed({10'd0, layer[`NPUC_LAYER_IFM_WIDTH]});
@@ -272,7 +291,7 @@ module npuc_array #(
                                : packed_rows ? channel_of(port_word[l], port_k[l]) : channel_of(port_word[0], l),
                                is_signed, layer[`NPUC_LAYER_IFM_ZERO_POINT]);
                 right[8*l+o] <= l < step_rows && o < group_n
-                    ? $signed(weight_buffer[(weight_place + l * group_n + o) % WEIGHT_BYTES]) : 8'sd0;
+                    ? $signed(weight_buffer[in_ring(base_place + weight_offset + l * group_n + o)]) : 8'sd0;
             end
         end
         {s0_valid, s0_first, s0_last, s0_clear} <= {fire && !rst, step == 16'd0, last_step, k_done == 16'd0};

@@ -1,7 +1,8 @@
 // The weight decoder (docs/weight-codec.md): reads the stream of an instruction through a port of its own, once for
 // each pass, and hands on eight weights a cycle, or what is left of the pass.
 //
-// The code table is parsed a token a cycle when all of it has come; then the states are filled in at eight a cycle.
+// The code table is parsed a token a cycle when all of it has come; then the states are filled in at eight a cycle. Passes
+// follow each other without a gap: the first states of one are taken with the last weights of the one before.
 
 `include "npuc_isa.vh"
 
@@ -30,7 +31,7 @@ module npuc_decoder #(
     output reg  [63:0]   weights,
     output wire [3:0]    n_weights
 );
-    localparam WAIT = 2'd0, PARSE = 2'd1, FILL = 2'd2, DECODE = 2'd3;
+    localparam PARSE = 2'd0, FILL = 2'd1, DECODE = 2'd2;
 
     reg [1:0]   mode;
     reg [26:0]  address;
@@ -42,7 +43,7 @@ module npuc_decoder #(
     reg [911:0] code;
     reg [6:0]   code_end;                    // bytes
     reg [9:0]   bit_at, slots;
-    reg [7:0]   token, value;
+    reg [7:0]   token, next_value;
     reg [4095:0] token_of;                   // by slot
     reg [7:0]   token_first[0:255];
     reg [2:0]   token_extra[0:255];
@@ -58,6 +59,8 @@ module npuc_decoder #(
     wire [9:0]  tail = (code_bits >> (4'd4 + prefix)) & ((10'd1 << (prefix + 4'd2)) - 10'd1);
     wire [9:0]  frequency = (((10'd1 << prefix) - 10'd1) << 2) + tail;
     wire [2:0]  extra = code_bits[2:0];
+    wire [7:0]  value = token == 8'd0 ? code[11:4] - 8'd128 : next_value;
+    wire        parses = mode == PARSE && table_units != 3'd0 && code_end == {table_units, 4'd0};
 
     integer f;
     always @(posedge clk) begin
@@ -65,9 +68,9 @@ module npuc_decoder #(
             code <= code | {848'd0, data & ~(64'hffffffffffffffff << {n_bytes, 3'd0})} << {code_end, 3'd0};
             code_end <= code_end + {3'd0, n_bytes};
         end
-        if (mode == PARSE) begin
+        if (parses) begin
             token <= token + 8'd1;
-            value <= value + (8'd1 << extra);
+            next_value <= value + (8'd1 << extra);
             {token_first[token], token_extra[token]} <= {value, extra};
             slots <= slots + frequency;
             bit_at <= bit_at + 10'd6 + {5'd0, prefix, 1'b0};
@@ -77,7 +80,6 @@ module npuc_decoder #(
             {code, code_end, slots, token} <= 0;
             bit_at <= 10'd12;
         end
-        if (mode == WAIT) value <= code[11:4] - 8'd128;
     end
 
     // States: 8 first value, 3 extra bits, 4 state bits, 9 following state.
@@ -100,7 +102,7 @@ module npuc_decoder #(
     end
     integer k;
     always @(posedge clk) begin
-        if (mode == PARSE) token_number[token] <= frequency;
+        if (parses) token_number[token] <= frequency;
         if (mode == FILL) begin
             for (k = 0; k < 8; k = k + 1) begin
                 states[{row, 3'd0} + k] <= {token_first[row_token[k]], token_extra[row_token[k]], row_bits[k],
@@ -147,24 +149,30 @@ module npuc_decoder #(
             if (m < lanes) length = length + {5'd0, entry[m][15:13]} + {4'd0, n_state};
         end
     end
-    wire        active = mode == DECODE && passes_done != passes_wanted;
-    wire [8:0]  first_bits = 9'd9 * lanes;
-    wire        take_states = active && !has_states && window_bits >= first_bits;
-    assign write = active && has_states && has_room && window_bits >= {1'b0, length};
+    wire        more = passes_done != passes_wanted;
+    wire [8:0]  state_bits = 9'd9 * (n_pass_weights < 32'd8 ? n_pass_weights[3:0] : 4'd8);
+    wire        is_filled = mode == DECODE || (mode == FILL && row == 6'd63);
+    wire        takes_first = is_filled && more && !has_states && window_bits >= state_bits;
+    assign write = mode == DECODE && more && has_states && has_room && window_bits >= {1'b0, length};
     assign n_weights = lanes;
-    assign done = passes_done == passes_wanted;
+    assign done = !more;
+    // A pass ends at the end of a word; the states of the next one follow.
     wire        ends = write && weights_left <= 32'd8;
-    wire [8:0]  consumed = take_states ? first_bits : write ? {1'b0, length} : 9'd0;
-    wire [5:0]  used_after = used + consumed[5:0];
-    wire [8:0]  removed = consumed + (ends && used_after != 6'd0 ? 9'd64 - {3'd0, used_after} : 9'd0);
+    wire [5:0]  used_after = used + length[5:0];
+    wire [8:0]  consumed = !write ? 9'd0 : {1'b0, length} + (ends && used_after != 6'd0 ? 9'd64 - {3'd0, used_after} : 9'd0);
+    wire        takes_next = ends && passes_done + 16'd1 != passes_wanted && window_bits >= consumed + state_bits;
+    wire        take_states = takes_first || takes_next;
+    wire [8:0]  removed = consumed + (take_states ? state_bits : 9'd0);
+    wire [255:0] first_states = window >> consumed;
     wire [8:0]  kept = window_bits - removed;
-    wire        refill = waiting != 7'd0 && kept <= 9'd192;
+    wire        is_present = response || waiting != 7'd0;
+    wire        refill = is_present && kept <= 9'd192;
+    wire [63:0] next_word = waiting != 7'd0 ? words[head] : response_data;
 
     integer     s;
     always @(posedge clk) begin
         case (mode)
-            WAIT: if (table_units != 3'd0 && code_end == {table_units, 4'd0}) mode <= PARSE;
-            PARSE: if (slots + frequency == 10'd512) mode <= FILL;
+            PARSE: if (parses && slots + frequency == 10'd512) mode <= FILL;
             FILL: if (row == 6'd63) mode <= DECODE;
             default: ;
         endcase
@@ -181,17 +189,17 @@ module npuc_decoder #(
         if (refill) head <= head + 6'd1;
         promised <= promised + {6'd0, fire} - {6'd0, refill};
         waiting <= waiting + {6'd0, response} - {6'd0, refill};
-        window <= (window >> removed) | (refill ? {192'd0, words[head]} << kept : 256'd0);
+        window <= (window >> removed) | (refill ? {192'd0, next_word} << kept : 256'd0);
         window_bits <= kept + (refill ? 9'd64 : 9'd0);
-        used <= ends ? 6'd0 : used_after;
+        used <= take_states ? state_bits[5:0] : ends ? 6'd0 : write ? used_after : used;
         has_states <= take_states || (has_states && !ends);
         weights_left <= ends || mode != DECODE ? n_pass_weights : write ? weights_left - 32'd8 : weights_left;
         for (s = 0; s < 8; s = s + 1) begin
-            if (take_states) state[s] <= window >> 9 * s;
+            if (take_states) state[s] <= first_states >> 9 * s;
             else if (write) state[s] <= following[s];
         end
         if (start) begin
-            mode <= WAIT;
+            mode <= PARSE;
             {address, stream_words} <= {start_address[29:3], start_words};
             {passes_wanted, passes_done, requested_passes, requested_words} <= 0;
         end

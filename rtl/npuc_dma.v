@@ -57,7 +57,7 @@ module npuc_dma #(
     wire is_set_up = busy && setup == SETUP_CYCLES - 1;
     assign issue_end = is_set_up && !reads_busy && !writes_busy && !writes_were_busy;
     assign start = ready && !is_waiting && (!busy || issue_end);
-    wire wait_retire = is_waiting && in_flight == 8'd0;
+    wire wait_retire = (is_waiting || (start && is_wait)) && in_flight == 8'd0;
     wire last_written;
     assign retire = last_written || wait_retire;
 
@@ -65,7 +65,7 @@ module npuc_dma #(
         busy <= (start && !is_wait) || (busy && !issue_end);
         if (start) {instruction, descriptor, setup} <= {next_instruction, next_descriptor, 5'd0};
         else if (!is_set_up) setup <= setup + 5'd1;
-        is_waiting <= (start && is_wait) || (is_waiting && !wait_retire);
+        is_waiting <= (is_waiting || (start && is_wait)) && !wait_retire;
         in_flight <= in_flight + {7'd0, start && !is_wait} - {7'd0, last_written};
         writes_were_busy <= writes_busy;
         if (rst) {busy, is_waiting, in_flight} <= 0;

@@ -28,12 +28,12 @@ module npuc_output #(
     input  wire [8:0]    residual_place,
     input  wire [7:0]    residual_lanes,
     input  wire          residual_loaded,
-    output reg  [31:0]   residual_freed,
+    output wire          block_output,       // with the residual operand of a block
     // from and to the array
     input  wire          finishes_entry,
     input  wire [15:0]   steps_left,
     input  wire [31:0]   entries_done,
-    output reg  [15:0]   blocks_output,      // whose accumulators may be written again
+    output wire [15:0]   blocks_output,      // whose accumulators may be written again
     output wire [8:0]    read_entry,
     input  wire [32*LANES-1:0] read_sums,
     output wire          done,               // every slot is issued after this cycle
@@ -59,7 +59,7 @@ module npuc_output #(
     reg         issuing, second, half;
     reg [15:0]  block_y, block_x, block_c, group, row, pixel, blocks_issued;
     reg [8:0]   entry;
-    reg [31:0]  entries_issued, residuals_loaded;
+    reg [31:0]  entries_issued, residuals_loaded, residuals_used;
 
     wire [15:0] block_h = least(layer[`NPUC_LAYER_BLOCK_H] + 17'd1, height - block_y);
     wire [15:0] block_w = least(layer[`NPUC_LAYER_BLOCK_W] + 17'd1, width - block_x);
@@ -85,18 +85,18 @@ module npuc_output #(
     wire        use_residual = layer[`NPUC_LAYER_USE_RESIDUAL];
     wire        is_finished = entries_done != entries_issued || (finishes_entry && steps_left <= (splits ? 16'd2 : 16'd1));
     wire        fire = issuing && under_way < WRITES - 1 && has_constants
-                       && (second || (is_finished && (!use_residual || residuals_loaded != residual_freed)));
+                       && (second || (is_finished && (!use_residual || residuals_loaded != residuals_used)));
     wire        entry_end = fire && (second || !splits);
     assign done = !valid || !issuing || (entry_end && block_end && last_block);
+    assign blocks_output = blocks_issued;
+    assign block_output = entry_end && block_end && use_residual;
 
     always @(posedge clk) begin
         if (residual_loaded) residuals_loaded <= residuals_loaded + 32'd1;
         if (fire) second <= splits && !second;
-        // Accumulators are read four cycles after the issue, and written three cycles after the step.
-        blocks_output <= blocks_issued;
         if (entry_end) begin
             entries_issued <= entries_issued + 32'd1;
-            if (use_residual) residual_freed <= residual_freed + 32'd1;
+            if (use_residual) residuals_used <= residuals_used + 32'd1;
             entry <= block_end ? 9'd0 : entry + 9'd1;
             pixel <= last_pixel ? 16'd0 : pixel + 16'd1;
             if (last_pixel) row <= last_row ? 16'd0 : row + 16'd1;
@@ -110,21 +110,21 @@ module npuc_output #(
         end
         if (load) begin
             {issuing, second, half} <= 3'b100;
-            {block_y, block_x, block_c, group, row, pixel, entry, entries_issued, blocks_issued, blocks_output} <= 0;
+            {block_y, block_x, block_c, group, row, pixel, entry, entries_issued, blocks_issued} <= 0;
         end
-        if (rst) {issuing, residuals_loaded, residual_freed} <= 0;
+        if (rst) {issuing, residuals_loaded, residuals_used} <= 0;
     end
 
     // Buffers ----------------------------------------------------------------------------------------------------------
 
     (* nomem2reg *) reg [7:0]  scales[0:10*SCALE_CHANNELS-1];
-    (* nomem2reg *) reg [7:0]  lookup[0:255];
+    (* nomem2reg *) reg [7:0]  lookup[0:511];     // of this instruction and its predecessor
     (* nomem2reg *) reg [63:0] residuals[0:RESIDUAL_WORDS-1];
     integer    b;
     always @(posedge clk) begin
         for (b = 0; b < 8; b = b + 1) begin
             if (scale_write && b < n_bytes) scales[scale_end+b] <= data[8*b+:8];
-            if (table_write && b < n_bytes) lookup[lookup_end[7:0]+b] <= data[8*b+:8];
+            if (table_write && b < n_bytes) lookup[{parity, lookup_end[7:0]}+b] <= data[8*b+:8];
             if (residual_write && residual_lanes[b]) residuals[residual_place][8*b+:8] <= data[8*b+:8];
         end
         if (scale_write) scale_end <= scale_end + {12'd0, n_bytes};
@@ -133,16 +133,17 @@ module npuc_output #(
     end
 
     // Pipeline ---------------------------------------------------------------------------------------------------------
-    // A slot is in stage n n cycles after its issue. Stage 4 adds the bias; 5 and 6 requantize; 7 looks up; 8 to 11 add
-    // the residual operand; 15 puts the word into the queue of the port. What is left of the 16 cycles is margin.
+    // A slot is in stage n n cycles after its issue. Stage 1 reads the constants of its channels, 3 or 4 its sums; 4 adds
+    // the bias; 5 and 6 requantize; 7 looks up; 8 to 11 add the residual operand; 15 puts the word into the queue of the
+    // port. What is left of the 16 cycles is margin.
 
-    localparam STAGES = 15, CONTROL_BITS = 1 + 1 + 1 + 1 + 30 + 4 + 9 + 9 + 16;
+    localparam STAGES = 15, CONTROL_BITS = 1 + 1 + 1 + 1 + 30 + 4 + 9 + 9 + 16 + 1;
     reg [CONTROL_BITS-1:0] control[1:STAGES];
     reg [8*LANES-1:0]      bytes[12:STAGES];
     integer                s;
     always @(posedge clk) begin
         control[1] <= {fire && !rst, second, entry_end && block_end && last_block, parity, address, group_n[3:0],
-                       half, entry[7:0], residual_freed[8:0], block_c + (group << 3)};
+                       half, entry[7:0], residuals_used[8:0], block_c + (group << 3), splits};
         for (s = 2; s <= STAGES; s = s + 1) control[s] <= rst ? 0 : control[s-1];
         for (s = 13; s <= STAGES; s = s + 1) bytes[s] <= bytes[s-1];
     end
@@ -154,14 +155,24 @@ module npuc_output #(
         if (load) {parity, previous} <= {!parity, layer};
         if (rst) parity <= 1'b0;
     end
-    wire [1023:0] layer_5 = control[5][68] == parity ? layer : previous, layer_6 = control[6][68] == parity ? layer : previous;
-    wire [1023:0] layer_7 = control[7][68] == parity ? layer : previous, layer_8 = control[8][68] == parity ? layer : previous;
-    wire [1023:0] layer_10 = control[10][68] == parity ? layer : previous;
-    wire [1023:0] layer_11 = control[11][68] == parity ? layer : previous;
+    wire [1023:0] layer_5 = control[5][69] == parity ? layer : previous, layer_6 = control[6][69] == parity ? layer : previous;
+    wire [1023:0] layer_7 = control[7][69] == parity ? layer : previous, layer_8 = control[8][69] == parity ? layer : previous;
+    wire [1023:0] layer_10 = control[10][69] == parity ? layer : previous;
+    wire [1023:0] layer_11 = control[11][69] == parity ? layer : previous;
 
-    wire [15:0] channel = control[4][15:0];
-    assign read_entry = control[4][33:25];
-    wire [8:0]  residual_at = control[8][24:16];
+    // Sums are in memory three cycles after the step that finishes them, and are read so late that a block may be begun in
+    // their place in the cycle after the last issue: three cycles after the issue, and four where the first of two words is
+    // issued a step early; the second word uses what the first one has read.
+    wire        reads_3 = control[3][CONTROL_BITS-1] && !control[3][0];
+    wire        reads_4 = control[4][CONTROL_BITS-1] && control[4][0] && !control[4][CONTROL_BITS-2];
+    assign read_entry = reads_4 ? control[4][34:26] : control[3][34:26];
+    reg [32*LANES-1:0]  held_sums;
+    wire [32*LANES-1:0] entry_sums = reads_4 ? read_sums : held_sums;
+    always @(posedge clk) if (reads_3 || reads_4) held_sums <= read_sums;
+
+    wire [15:0] channel = control[1][16:1];
+    wire [8:0]  residual_at = control[8][25:17];
+    wire        table_parity = control[7][69];
 
     wire is_signed = layer_7[`NPUC_LAYER_OFM_TYPE] == 2'd0, is_signed_2 = layer_8[`NPUC_LAYER_IFM2_TYPE] == 2'd0;
     wire signed [15:0] mid_zero = layer_8[`NPUC_LAYER_MID_ZERO_POINT], zero_2 = layer_8[`NPUC_LAYER_IFM2_ZERO_POINT];
@@ -179,14 +190,17 @@ module npuc_output #(
     genvar      g;
     generate
         for (g = 0; g < LANES; g = g + 1) begin : lane
-            // Stages 4 to 6: bias and requantization.
+            // Stages 1 to 6: constants, bias and requantization.
             wire [15:0] at = 16'd10 * (channel + g);
+            reg [69:0]  constants_2, constants_3, constants_4;
             reg signed [31:0] sum, multiplier;
             reg [5:0]  shift;
             always @(posedge clk) begin
-                sum <= $signed(read_sums[32*g+:32]) + $signed({scales[at+3], scales[at+2], scales[at+1], scales[at]});
-                multiplier <= {scales[at+7], scales[at+6], scales[at+5], scales[at+4]};
-                shift <= scales[at+8][5:0];
+                constants_2 <= {scales[at+8][5:0], scales[at+7], scales[at+6], scales[at+5], scales[at+4],
+                                scales[at+3], scales[at+2], scales[at+1], scales[at]};
+                {constants_4, constants_3} <= {constants_3, constants_2};
+                sum <= $signed(entry_sums[32*g+:32]) + $signed(constants_4[31:0]);
+                {shift, multiplier} <= constants_4[69:32];
             end
             wire signed [33:0] scaled;
             npuc_rescale requantize (
@@ -194,7 +208,7 @@ module npuc_output #(
                 .double_round(layer_5[`NPUC_LAYER_DOUBLE_ROUND]), .result(scaled));
             reg signed [15:0] clamped, mapped;
             wire [7:0]        index = clamped[7:0] + 8'd128;
-            wire [7:0]        found = lookup[index];
+            wire [7:0]        found = lookup[{table_parity, index}];
             always @(posedge clk) begin
                 clamped <= layer_6[`NPUC_LAYER_USE_RESIDUAL]
                     ? clamp(scaled, layer_6[`NPUC_LAYER_MID_ZERO_POINT], layer_6[`NPUC_LAYER_MID_LOW], layer_6[`NPUC_LAYER_MID_HIGH])
@@ -236,7 +250,7 @@ module npuc_output #(
     wire                 slot, slot_second, slot_last;
     wire [29:0]          slot_address;
     wire [3:0]           slot_n;
-    assign {slot, slot_second, slot_last, slot_address, slot_n} = {control[STAGES][CONTROL_BITS-1:69], control[STAGES][67:34]};
+    assign {slot, slot_second, slot_last, slot_address, slot_n} = {control[STAGES][CONTROL_BITS-1:70], control[STAGES][68:35]};
     wire [2:0]   slot_byte = slot_address[2:0];
     wire [15:0]  lanes = {8'd0, ~(8'hff << slot_n)} << slot_byte;
     wire [127:0] shifted = {64'd0, bytes[STAGES]} << {slot_byte, 3'd0};

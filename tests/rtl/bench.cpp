@@ -70,26 +70,28 @@ class Fetcher {
     size_t position() const { return position_; }
     const Instruction &current() const { return program_[position_]; }
 
-    // What happens at the instant `now`; true when the current instruction goes into its queue.
+    // What happens at the instant `now`; true when an instruction goes into its queue: one at most, as dispatch takes time.
     bool settle(int now, const bool *has_room) {
+        bool pushes = false;
         while (mode_ != kDone) {
             const Instruction &instruction = current();
             if (mode_ == kPush) {
                 const bool is_fetch = instruction.queue == kFetchQueue;
-                if (!is_fetch && !has_room[instruction.queue]) return false;
-                pushed_ = position_++;
+                if (!is_fetch && !has_room[instruction.queue]) return pushes;
+                if (!is_fetch) pushed_ = position_;
+                ++position_;
                 consumed_ = instruction.stream_end;
                 mode_ = position_ < program_.size() ? kBytes : kDone;
-                if (!is_fetch) return true;
+                pushes = pushes || !is_fetch;
             } else if (mode_ == kBytes) {
-                if (read_ < instruction.stream_end) return false;
+                if (read_ < instruction.stream_end) return pushes;
                 mode_ = kDispatching;
                 timer_ = now + kDispatch;
             } else if (mode_ == kDescriptorRead) {
-                if (descriptor_left_ > 0) return false;
+                if (descriptor_left_ > 0) return pushes;
                 mode_ = kPush;
             } else if (timer_ > now) {
-                return false;
+                return pushes;
             } else if (mode_ == kBoot) {
                 mode_ = kBytes;
             } else if (mode_ == kDescriptorLatency) {
@@ -102,7 +104,7 @@ class Fetcher {
                 mode_ = kPush;
             }
         }
-        return false;
+        return pushes;
     }
     size_t pushed() const { return pushed_; }
 

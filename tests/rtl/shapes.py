@@ -99,7 +99,7 @@ def draw(rng: Random, kind: str, *, aligned: bool) -> Case | None:
     layer |= {
         "block_h": int(rng.integers(1, out_h + 1)),
         "block_w": int(rng.integers(1, out_w + 1)),
-        "block_c": 1 if kind == "depthwise" else int(rng.integers(1, outputs // 8 + 2)),
+        "block_c": int(rng.integers(1, outputs // 8 + 2)),
     }
     weights = sram(WEIGHTS + (0 if aligned else int(rng.integers(0, 8))))
     values = {
@@ -110,7 +110,7 @@ def draw(rng: Random, kind: str, *, aligned: bool) -> Case | None:
         "weights": weights,
     }
     if kind != "depthwise":
-        values |= {"k_channels": channels}
+        values |= input_channels(rng, channels)
     mnemonic = "mac.depthwise" if kind == "depthwise" else "mac.conv"
     case = Case(mnemonic, values, layer)
     return case if _is_legal(case, height * width * channels, out_h * out_w * outputs) else None
@@ -124,6 +124,14 @@ def region(rng: Random, shape: tuple[int, int, int]) -> Fields:
     c = LANES * int(rng.integers(0, -(-shape[2] // LANES)))
     extents = [int(rng.integers(1, n + 1)) for n in (shape[0] - y, shape[1] - x, shape[2] - c)]
     return {"y": y, "x": x, "c": c, "height": extents[0], "width": extents[1], "channels": extents[2]}
+
+
+def input_channels(rng: Random, channels: int) -> Fields:
+    """All input channels, or some that begin at a channel block."""
+    if rng.random() < 0.7:
+        return {"k": 0, "k_channels": channels}
+    k = LANES * int(rng.integers(0, -(-channels // LANES)))
+    return {"k": k, "k_channels": int(rng.integers(1, channels - k + 1))}
 
 
 def output_stage(rng: Random, is_signed: bool, ofm: tuple[int, int, int], *, aligned: bool) -> Fields:

@@ -25,12 +25,14 @@ from tests.shared_data import shared_file
 
 SRAM_BYTES = 1 << 20
 LARGEST_ERROR = 0.03
+POLICY = "layerwise"
+"""All parameters are loaded to sram; the core reads no weights from flash."""
 
 
 def compiled(model: str) -> Program:
     """The network on edge-64, without what follows its last convolution before the vector unit."""
     path = shared_file("models", "tflite", f"{model}.tflite")
-    options = Options(load_target("edge-64"), sram_bytes=SRAM_BYTES)
+    options = Options(load_target("edge-64"), sram_bytes=SRAM_BYTES, policy=POLICY)
     data = compile_model(import_model(path, {}), None, options).program
     program = load(data)
     n_bytes = int(program.code.length[: n_supported(program)].sum())
