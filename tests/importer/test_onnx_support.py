@@ -4,7 +4,7 @@ import re
 
 from npuc.ops.catalog import EXPORT_FORMS, FAMILIES, IMPORT_RULES
 from npuc.ops.op import Op
-from npuc.passes import GRAPH_PASSES
+from npuc.passes import GRAPH_PASSES, HARDWARE_PASSES
 from tests.shared_data import ROOT
 
 
@@ -16,10 +16,16 @@ def test_the_importer_page_lists_every_operator() -> None:
 
 def test_the_pass_page_lists_every_pass() -> None:
     page = (ROOT / "docs" / "passes.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == {step.name for step in GRAPH_PASSES}
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == {
+        step.name for step in (*GRAPH_PASSES, *HARDWARE_PASSES)
+    }
 
 
 def test_every_float_operator_has_an_onnx_form() -> None:
-    found = {kind for family in FAMILIES for kind in vars(family).values()
-             if isinstance(kind, type) and issubclass(kind, Op) and kind.__module__.startswith("npuc.ops.")}
+    found = {
+        kind
+        for family in FAMILIES
+        for kind in vars(family).values()
+        if isinstance(kind, type) and issubclass(kind, Op) and kind.__module__.startswith("npuc.ops.")
+    }
     assert {kind.__name__ for kind in found - set(EXPORT_FORMS)} == {"Op", "Elementwise"}
