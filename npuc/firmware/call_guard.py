@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import logging
 import mmap
 import signal
 import subprocess
@@ -17,6 +18,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
+
+LOG = logging.getLogger("npuc.firmware")
+
+UNCHECKED = "the kernels of this program run unchecked: this system has no room for a process that may die of them"
 
 GUARD_BYTES = 1 << 33
 """Addresses without memory on either side: an offset and a step of 32 bits do not leave them."""
@@ -34,14 +39,20 @@ def first_stray_call(
 ) -> tuple[int, str] | None:
     """The first of the (kernel, parameters) that leaves its memories or does not end, and how; None when all are right.
 
-    None, too, where such a process cannot be had: without POSIX memory calls, or under a limit on addresses.
+    None, too, with a warning in the log, where such a process cannot be had: without POSIX memory calls, or under a
+    limit on addresses.
     """
-    if sys.platform == "win32" or not calls:
+    if not calls:
+        return None
+    if sys.platform == "win32":
+        LOG.warning(UNCHECKED)
         return None
     head = {"library": str(library), "sram_bytes": sram_bytes, "flash_bytes": len(flash),
             "calls": [(f"npuc_{kernel}", parameters.hex()) for kernel, parameters in calls]}  # fmt: skip
     text = json.dumps(head).encode() + b"\n" + flash
     done = subprocess.run([sys.executable, "-I", __file__], input=text, capture_output=True, check=False)
+    if done.returncode == NO_ROOM:
+        LOG.warning(UNCHECKED)
     if done.returncode in (0, NO_ROOM):
         return None
     last = done.stdout.split()[-1:]
