@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from calibration import read_table
 from isa.container import Container, write_container
 from isa.target_file import load_target
-from npuc.cli.calibrate import make_table
 from npuc.compiler import Options, compile_model, import_model
 from npuc.firmware.bundle import bundle_files, make_model
 from npuc.firmware.model_source import Model
@@ -20,7 +20,6 @@ from tests.shared_data import ROOT, leave_out
 BOARD = ROOT / "examples" / "firmware-bare-metal"
 TARGET = load_target("edge-256")
 MODELS = {"digits": ROOT / "examples" / "digits" / "model.onnx", "ink": BOARD / "ink.onnx"}
-CALIBRATION = f"{ROOT / 'examples' / 'digits' / 'digits.npz'}:calib"
 FLAGS = (*WARNINGS, "-Os", "-ffreestanding", "-ffunction-sections", "-fdata-sections", "-g", "-fno-unwind-tables",
          "-fno-sanitize=undefined")  # fmt: skip
 LINK = ("-nostdlib", "-static", "-Wl,--gc-sections", "-Wl,-z,max-page-size=16", "-Wl,-e,reset_handler",
@@ -40,9 +39,8 @@ def compiler() -> tuple[str, ...]:
 @cache
 def program(name: str) -> bytes:
     """A model of the example, compiled."""
-    graph = import_model(MODELS[name], {})
-    table = make_table(MODELS[name], graph, CALIBRATION, None, None)
-    return compile_model(graph, table, Options(TARGET)).program
+    table = read_table(BOARD / f"{name}.json")
+    return compile_model(import_model(MODELS[name], {}), table, Options(TARGET)).program
 
 
 @cache

@@ -71,16 +71,43 @@ def test_a_second_build_does_nothing(built: Path) -> None:
     assert stamps(built) == before
 
 
+WITHOUT_C = """cmake_minimum_required(VERSION 3.20)
+project(x NONE)
+foreach(command add_library target_include_directories target_link_libraries target_compile_options)
+  function(${command})
+  endfunction()
+endforeach()
+find_package(npuc REQUIRED CONFIG)
+"""
+
+
+def configure_without_c(folder: Path, commands: str) -> None:
+    (folder / "CMakeLists.txt").write_text(WITHOUT_C + commands)
+    cmake("-S", str(folder), "-B", str(folder / "build"), f"-Dnpuc_DIR={CMAKE}", f"-DNPUC_EXECUTABLE={BIN / 'npuc'}",
+          "-G", "Unix Makefiles")  # fmt: skip
+
+
 def test_mistakes_in_npuc_add_model_are_named(tmp_path: Path) -> None:
-    (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.20)\nproject(x NONE)\nfunction(add_library)\nendfunction()\n"
-        "function(target_include_directories)\nendfunction()\nfunction(target_link_libraries)\nendfunction()\n"
-        "function(target_compile_options)\nendfunction()\n"
-        "find_package(npuc REQUIRED CONFIG)\nnpuc_add_model(m m.onnx CALIBRATED t.json)\n"
-    )
-    options = [f"-Dnpuc_DIR={CMAKE}", f"-DNPUC_EXECUTABLE={BIN / 'npuc'}", "-G", "Unix Makefiles"]
     with pytest.raises(AssertionError, match=r"npuc_add_model\(<library> <model> TARGET <target>"):
-        cmake("-S", str(tmp_path), "-B", str(tmp_path / "build"), *options)
+        configure_without_c(tmp_path, "npuc_add_model(m m.onnx CALIBRATED t.json)\n")
+
+
+def test_a_lock_is_written_by_the_first_build_honored_by_the_next_and_renewed_by_its_target(tmp_path: Path) -> None:
+    model = f"{BOARD}/ink.onnx TARGET edge-256 CALIBRATION {BOARD}/ink.json LOCK ink.npuc.lock"
+    configure_without_c(tmp_path, f"npuc_add_model(ink {model})\nadd_custom_target(program ALL DEPENDS ink.npu)\n")
+    lock, program, build = tmp_path / "ink.npuc.lock", tmp_path / "build" / "ink.npu", str(tmp_path / "build")
+    cmake("--build", build)
+    first = lock.read_bytes(), program.read_bytes()
+    program.unlink()
+    cmake("--build", build)
+    assert (lock.read_bytes(), program.read_bytes()) == first
+    lock.write_bytes(first[0].replace(b'"npuc": "', b'"npuc": "9.'))
+    program.unlink()
+    with pytest.raises(AssertionError, match="the lock file was made for another npuc"):
+        cmake("--build", build)
+    cmake("--build", build, "--target", "ink_update_lock")
+    cmake("--build", build)
+    assert (lock.read_bytes(), program.read_bytes()) == first
 
 
 MIXED = """cmake_minimum_required(VERSION 3.20)

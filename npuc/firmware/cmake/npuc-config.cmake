@@ -6,7 +6,8 @@
 # Libraries of several models share the driver, the target npuc_runtime, and the kernels of Arm calls, the target
 # npuc_kernels, of which the linker takes those that a model calls. CALIBRATION is what `npuc compile` takes with
 # --calibration or --data; a .tflite model needs none. Without LOCK the search runs again whenever something changes;
-# with it, the file holds its decisions and is to be committed. OPTIONS are passed to `npuc compile` as they are.
+# with it, the file holds its decisions and is to be committed; the target <library>_update_lock searches again and writes
+# it anew. OPTIONS are passed to `npuc compile` as they are.
 
 get_filename_component(_npuc_package "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 find_program(NPUC_EXECUTABLE npuc HINTS "${_npuc_package}/../../../bin" "${_npuc_package}/.venv/bin" REQUIRED)
@@ -72,10 +73,14 @@ function(npuc_add_model library model)
 
   set(program "${CMAKE_CURRENT_BINARY_DIR}/${library}.npu")
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/${library}-model")
+  set(compile "${NPUC_EXECUTABLE}" compile "${model}" --target "${arg_TARGET}" -o "${program}" ${options})
   add_custom_command(
     OUTPUT "${program}" BYPRODUCTS "${program}.map"
-    COMMAND "${NPUC_EXECUTABLE}" compile "${model}" --target "${arg_TARGET}" -o "${program}" ${options}
-    DEPENDS ${depends} COMMENT "npuc: compiling ${library}" VERBATIM)
+    COMMAND ${compile} DEPENDS ${depends} COMMENT "npuc: compiling ${library}" VERBATIM)
+  if(arg_LOCK)
+    add_custom_target(${library}_update_lock
+      COMMAND ${compile} --update-lock COMMENT "npuc: searching for ${library}" VERBATIM)
+  endif()
   set(sources "${folder}/${library}.c" "${folder}/${library}_program.c" "${folder}/${library}.h")
   add_custom_command(
     OUTPUT ${sources}
