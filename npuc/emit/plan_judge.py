@@ -27,6 +27,7 @@ from npuc.lower.kernel import Kernel
 from npuc.lower.operand import Operand
 from npuc.task.accesses import accesses
 from npuc.task.fields import fill_fields, layer_fields, region_fields
+from npuc.task.origin import shared_records
 from npuc.task.task import Call, Compute, Load, Plan, Task, weight_bytes
 
 DMA_RECORD_BYTES = 32
@@ -126,6 +127,9 @@ class _Sketcher:
         self._sketch = _Sketch()
 
     def run(self) -> _Sketch:
+        for key, (record, _) in shared_records(self._plan, lambda kernel, task: self._layer(kernel, task)[1]).items():
+            length = self._lengths(self._plan.kernels[key[0]], record)
+            self._layers[key] = tuple(record.values()), self._layers[key][1], length
         for task in self._plan.tasks:
             self._task(task)
         self._sketch.add("end", None, {}, [])
@@ -183,7 +187,10 @@ class _Sketcher:
         return key, row
 
     def _layer(self, kernel: Kernel, task: Compute) -> tuple[Hashable, Mapping[str, int], int]:
-        """Identity, fields and length of the descriptor of a kernel's tasks with one block shape."""
+        """Identity, fields and length of the descriptor of a kernel's tasks with one block shape.
+
+        The fields are those that the cost is worked out with; an origin in their stead costs the same.
+        """
         key = (kernel.node, task.block)
         if key not in self._layers:
             head = self._parameters(kernel, 0, kernel.parameters.head_bytes)

@@ -20,6 +20,7 @@ from npuc.errors import InvalidGraph
 from npuc.lower.kernel import ALIGNMENT, Kernel
 from npuc.task.accesses import accesses
 from npuc.task.fields import fill_fields, fill_offset, layer_fields, region_fields
+from npuc.task.origin import shared_records
 from npuc.task.task import Buffer, Call, Compute, Load, Plan, Task, weight_bytes
 
 NO_RECORD: Mapping[str, int] = {}
@@ -70,6 +71,7 @@ class Emitter:
         self.rings = {buffer.name: buffer.ring_rows for buffer in plan.buffers}
         self.slots: OrderedDict[bytes, int] = OrderedDict()
         self.known: dict[bytes, int] = {}
+        self.shared = shared_records(plan, self._record)
 
     def run(self) -> Stream:
         """Emit every task, then the end."""
@@ -125,17 +127,21 @@ class Emitter:
     def _compute(self, index: int, task: Compute) -> tuple[dict[str, int], Mapping[str, int]]:
         kernel = self.plan.kernels[task.kernel]
         if task.mnemonic == "dma.fill":
-            record = fill_fields(kernel.ofm, task)
-            slot = self._slot(index, encode_record(DMA, record).ljust(32, b"\0"))
+            region = fill_fields(kernel.ofm, task)
+            slot = self._slot(index, encode_record(DMA, region).ljust(32, b"\0"))
             start = self._sram(kernel.ofm.storage) + fill_offset(kernel.ofm, task)
-            return {"slot": slot, "destination": start, "value": kernel.fields["value"]}, record
-        head = self._parameters(kernel, 0, kernel.parameters.head_bytes)
-        record = layer_fields(kernel, self._sram, self.rings, head, task.block)
-        values = region_fields(task) | {"slot": self._slot(index, encode_record(LAYER, record, trim=True))}
+            return {"slot": slot, "destination": start, "value": kernel.fields["value"]}, region
+        record, origin = self.shared.get((task.kernel, task.block)) or (self._record(kernel, task), {})
+        slot = self._slot(index, encode_record(LAYER, record, trim=True))
+        values = {**region_fields(task), **origin, "slot": slot}
         if kernel.parameters.weights:
             values["weights"] = self._parameters(kernel, *weight_bytes(kernel, task))
             values["coded_words"] = kernel.parameters.piece(task.c).coded_words
         return values, record
+
+    def _record(self, kernel: Kernel, task: Compute) -> Mapping[str, int]:
+        head = self._parameters(kernel, 0, kernel.parameters.head_bytes)
+        return layer_fields(kernel, self._sram, self.rings, head, task.block)
 
     def _parameters(self, kernel: Kernel, start: int, stop: int) -> int:
         """Address of parameter bytes [start, stop) of a kernel: where they were loaded, or in flash."""
