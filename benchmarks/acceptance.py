@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from benchmarks import checks, kernel_checks
+from benchmarks import checks, firmware_checks, kernel_checks
 from benchmarks.anchors import rows
 from benchmarks.anchors.criteria import criteria
 from benchmarks.commit import measured_commit
-from benchmarks.network import NETWORKS, ROOT, SHARED, TFLITE
+from benchmarks.network import DETECTORS, NETWORKS, ROOT, SHARED, TFLITE
 from benchmarks.process import Failed
 
 RESULTS = ROOT / "docs" / "acceptance.json"
@@ -55,15 +55,9 @@ def steps() -> Iterator[Step]:
         for target in checks.TARGETS:
             yield Step(f"onnx/{network.name}/{target}", "bit-exact on every test sample; allocation optimal",
                        partial(checks.bit_exact, network, target))  # fmt: skip
-    for name in TFLITE:
-        yield Step(f"verify/{name}", "proven for every timing; every layer equal on all executors, Arm included",
-                   partial(checks.verified, name, "edge-256"))  # fmt: skip
+    yield from witness_steps()
     yield Step("verify/speed", "squeezenet11_224: the static verifier takes <= 0.5 CPU s",
                partial(checks.proof_speed, 0.5))  # fmt: skip
-    yield Step("kernels/speed", "an inference in <= 1 CPU s: squeezenet11_224 on the host, ResNet8 on a Cortex-M",
-               partial(kernel_checks.kernel_speed, 1.0))  # fmt: skip
-    yield Step("kernels/random", "2,000 random operators of each family: the same bytes on every core and compiler",
-               partial(kernel_checks.random_kernels, 2000))  # fmt: skip
     yield Step("allocate", "the hard instances in <= 10 CPU s each: all fit, all but D and J optimal",
                checks.hard_allocation)  # fmt: skip
     yield Step("accuracy/mlperf_ic_resnet8", "top-1 within 0.7 points of float, SQNR >= 27 dB",
@@ -80,6 +74,27 @@ def steps() -> Iterator[Step]:
     yield Step("demo", "make demo does all its set-up", checks.make("demo"))
     yield Step("test", "make test does all its set-up", checks.make("test"))
     yield Step("ci", ".ci/run is green in a clean clone", checks.clean_clone)
+
+
+def witness_steps() -> Iterator[Step]:
+    """Kernels, verification on all executors, mixed programs, and firmware."""
+    proven = "proven for every timing; every layer equal on all executors, Arm included"
+    for network in (*TFLITE, *NETWORKS):
+        label = network if isinstance(network, str) else network.name
+        yield Step(f"verify/{label}", proven, partial(checks.verified, network, "edge-256"))
+    for name in ("lenet300", "movenet_lightning"):
+        yield Step(f"mixed/{name}", proven, partial(checks.verified, name, "edge-256"))
+    for network in DETECTORS:
+        yield Step(f"mixed/{network.name}", f"{proven}; bit-exact on the photographs",
+                   partial(checks.mixed, network, "edge-256"))  # fmt: skip
+    yield Step("kernels/speed", "an inference in <= 1 CPU s: squeezenet11_224 on the host, ResNet8 on a Cortex-M",
+               partial(kernel_checks.kernel_speed, 1.0))  # fmt: skip
+    yield Step("kernels/random", "2,000 random operators of each family: the same bytes on every core and compiler",
+               partial(kernel_checks.random_kernels, 2000))  # fmt: skip
+    yield Step("firmware/size", "driver on a Cortex-M33: <= 8 KiB of code, 512 B of RAM; stack as in the docs; no heap",
+               firmware_checks.size)  # fmt: skip
+    yield Step("firmware/example", "a clean checkout, gcc and zig: the simulator's bytes; a second build does nothing",
+               firmware_checks.example)  # fmt: skip
 
 
 def read_results() -> dict[str, Any]:

@@ -87,15 +87,37 @@ def tflite_exact(name: str, target: str, folder: Path) -> Outcome:
     return outcome
 
 
-def verified(name: str, target: str, folder: Path) -> Outcome:
-    """Proven for every timing; reference = simulator = C on the host = Cortex-M4 = M33 = aarch64, every layer."""
-    outcome, program = Outcome(), folder / f"{name}.{target}.verify.npu"
-    outcome.add(npuc("compile", tflite_model(name), "--target", target, "--no-lock", "-o", program))
+def verified(network: Network | str, target: str, folder: Path) -> Outcome:
+    """Proven for every timing; reference = simulator = C on the host = Cortex-M4 = M33 = aarch64, every layer.
+
+    A TFLite network is given by its name.
+    """
+    outcome = Outcome()
+    if isinstance(network, str):
+        name, source = network, [str(tflite_model(network))]
+    else:
+        name, source = network.name, [str(network.model), *network.compile_arguments(folder)]
+    program = folder / f"{name}.{target}.verify.npu"
+    compiled = outcome.add(npuc("compile", *source, "--target", target, "--no-lock", "-o", program, "--json")).document
     found = outcome.add(npuc("verify", program, "--json", statuses=(0, 1))).document
     outcome.figures = {key: found[key] for key in ("proof_cpu_s", "races", "findings", "skipped")}
+    cycles = compiled["cycles"]
+    outcome.figures |= {"arm_nodes": len(compiled["arm_nodes"]), "arm_cycles": cycles["arm"],
+                        "cycles": cycles["predicted"], "npu_mac_share": compiled["npu_mac_share"]}  # fmt: skip
     outcome.figures |= {name: row["first_difference"] or f"{row['layers']} layers, {row['cpu_s']} s"
                         for name, row in found["executors"].items()}  # fmt: skip
     outcome.require(found["ok"] and not found["skipped"] and len(found["executors"]) == 6)
+    return outcome
+
+
+def mixed(network: Network, target: str, folder: Path) -> Outcome:
+    """As `verified`, and bit-exact on every test sample, whatever runs on the Arm core."""
+    outcome, program = verified(network, target, folder), folder / f"{network.name}.{target}.verify.npu"
+    checked = outcome.add(
+        npuc("run", program, *network.run_arguments(folder), "--check", "--json", statuses=(0, 1))
+    ).document
+    outcome.figures |= {key: checked[key] for key in ("samples", "check", "first_difference")}
+    outcome.require(checked["check"] == "bit-exact")
     return outcome
 
 

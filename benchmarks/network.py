@@ -109,6 +109,11 @@ NETWORKS = (
     Network("ultraface_slim-320", preprocess="size = [240, 320]\nmean = 127\nstd = 128\n"),
 )
 
+DETECTORS = (
+    Network("yunet_n_320_320", preprocess='size = [320, 320]\nchannel_order = "BGR"\n'),
+    Network("fastestdet_352", preprocess='size = [352, 352]\nchannel_order = "BGR"\nscale = 255\n'),
+)
+
 BY_NAME = {network.name: network for network in NETWORKS}
 
 TFLITE = (

@@ -46,14 +46,14 @@ class Run:
 
 
 def run(
-    command: Sequence[str | Path], *, statuses: Sequence[int] = (0,), environment: Mapping[str, str] | None = None
-) -> Run:
-    """Run a command from the root of the checkout; Failed when it ends with another status."""
+    command: Sequence[str | Path], *, statuses: Sequence[int] = (0,), environment: Mapping[str, str] | None = None,
+    folder: Path = ROOT,
+) -> Run:  # fmt: skip
+    """Run a command in a folder, the root of the checkout; Failed when it ends with another status."""
     texts = [str(part) for part in command]
     with tempfile.TemporaryFile("w+", encoding="utf-8") as out, tempfile.TemporaryFile("w+", encoding="utf-8") as err:
-        process = subprocess.Popen(
-            texts, cwd=ROOT, stdout=out, stderr=err, env={**one_thread(), **(environment or {})}
-        )
+        environment = {**one_thread(), **(environment or {})}
+        process = subprocess.Popen(texts, cwd=folder, stdout=out, stderr=err, env=environment)
         _, wait_status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(wait_status)
         out.seek(0)

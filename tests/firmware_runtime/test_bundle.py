@@ -167,25 +167,6 @@ def test_a_program_whose_record_of_sram_is_too_low_is_refused(npuc: Invoke, tmp_
     assert f"limit {reach:#x}" in message
 
 
-def test_runtime_and_driver_are_small(tmp_path: Path) -> None:
-    from elftools.elf.elffile import ELFFile
-
-    for name, content in bundle_files([]).items():
-        (tmp_path / name).write_bytes(content)
-    code = ram = 0
-    for path in sorted(RUNTIME.glob("*.c")):
-        if path.name == "npuc_float.c":
-            continue
-        subprocess.run([*compiler(), *FLAGS, "-c", path.name, "-o", "out.o"], cwd=tmp_path, check=True)
-        with (tmp_path / "out.o").open("rb") as file:
-            for section in ELFFile(file).iter_sections():
-                flags, n_bytes = section["sh_flags"], section["sh_size"]
-                code += n_bytes if flags & 2 and not flags & 1 else 0
-                ram += n_bytes if flags & 1 else 0
-    assert code <= 8 * 1024
-    assert ram <= 512
-
-
 @pytest.mark.parametrize("half_even", [True, False])
 @pytest.mark.parametrize(("kind", "dtype"), [(0, "int8"), (1, "uint8"), (2, "int16")])
 def test_floats_are_converted_to_the_bits_of_the_host_tools(

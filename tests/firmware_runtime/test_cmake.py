@@ -12,7 +12,7 @@ import pytest
 from npuc.firmware.bundle import CMAKE
 from simulator.arm_image import load_image
 from tests.firmware_runtime.build import BOARD, run
-from tests.firmware_runtime.test_cosimulation import N_MODES, expected_lines
+from tests.firmware_runtime.example import N_MODES, expected_lines
 from tests.shared_data import leave_out, shared_file
 
 BIN = Path(sys.executable).parent
@@ -58,7 +58,8 @@ def stamps(folder: Path) -> dict[str, int]:
 def test_the_image_runs_and_prints_what_the_simulator_computes(built: Path) -> None:
     status, text, _ = run(load_image(built / "app.elf"))
     assert status == 0
-    assert text.splitlines() == [*expected_lines()] * N_MODES
+    programs = {name: (built / f"{name}.npu").read_bytes() for name in ("ink", "digits")}
+    assert text.splitlines() == [*expected_lines(programs)] * N_MODES
 
 
 def test_a_second_build_does_nothing(built: Path) -> None:

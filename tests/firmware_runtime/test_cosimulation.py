@@ -2,23 +2,20 @@
 
 import re
 import struct
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from npuc.cli import main
 from npuc.firmware.bundle import RUNTIME
 from npuc.firmware.model_source import Layer
 from simulator.arm_image import ArmImage
-from simulator.machine import Machine
 from simulator.program import load
 from simulator.trace import timeline
-from tests.firmware_runtime.build import BOARD, build, model, program, run
+from tests.firmware_runtime.build import BOARD, MODELS, build, model, program, run
+from tests.firmware_runtime.example import N_MODES, N_SAMPLES, expected_lines
 
-N_SAMPLES, N_MODES = 20, 3
 STATUSES = {name: 1 + i for i, name in enumerate(re.findall(r"X\((\w+), ", (RUNTIME / "npuc_driver.h").read_text()))}
 """Numbers of the driver's statuses; 0 is done."""
 
@@ -38,7 +35,7 @@ def test_the_command_prints_what_the_firmware_prints_and_ends_with_its_status(
     example: ArmImage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_command(str(example.path)) == 0
-    assert capsys.readouterr().out.splitlines() == [*expected_lines()] * N_MODES
+    assert capsys.readouterr().out.splitlines() == printed()
 
 
 def test_firmware_for_another_npu_ends_with_its_status_and_both_fingerprints(
@@ -91,26 +88,15 @@ def test_a_fault_is_one_line_with_place_and_hint(example: ArmImage, capsys: pyte
     assert error[1] == "  hint: end it with a semihosting exit, or allow more"
 
 
-def expected_lines() -> Iterator[str]:
-    """What the example prints in one mode, computed on the simulator."""
-    machines = {name: Machine(load(program(name))) for name in ("ink", "digits")}
-    random = 1
-    for _ in range(N_SAMPLES):
-        words = []
-        for _ in range(32 * 32):
-            random = (random * 1664525 + 1013904223) % (1 << 32)
-            words.append(random)
-        for name, machine in machines.items():
-            bits = {"digits": 24, "ink": 28}[name]
-            image = (np.array(words, np.uint32) >> bits).astype(np.uint8).view(np.int8).reshape(1, 1, 32, 32)
-            (output,) = machine.run({"image": image}).values()
-            yield f"{name} {output.tobytes().hex(' ')}"
+def printed() -> list[str]:
+    """What the example prints in all modes."""
+    return [*expected_lines({name: program(name) for name in MODELS})] * N_MODES
 
 
 def test_outputs_of_both_models_equal_the_simulators_in_every_completion_mode(example: ArmImage) -> None:
     status, text, machine = run(example)
     assert status == 0
-    assert text.splitlines() == [*expected_lines()] * N_MODES
+    assert text.splitlines() == printed()
     assert machine.device.n_runs == 2 * N_SAMPLES * N_MODES  # every doorbell rings once
     assert machine.device.reports == []
 
