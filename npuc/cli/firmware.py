@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from npuc.firmware.model_source import Model
 
 EXPORT = "export"
+FOLDERS = ("--cmake-dir", "--zephyr-module")
 
 Programs = Annotated[list[Path] | None, typer.Argument(metavar="PROGRAM...", help="Programs: .npu.")]
 Folder = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write or to replace.")]
 Name = Annotated[str | None, typer.Option(metavar="M", help="Prefix of all symbols; default: the program's file name.")]
 RuntimeOnly = Annotated[bool, typer.Option("--runtime-only", help="Write the driver alone, without a model.")]
 CmakeDir = Annotated[bool, typer.Option("--cmake-dir", help="Print the folder of npuc-config.cmake.")]
+ZephyrModule = Annotated[bool, typer.Option("--zephyr-module", help="Print the folder of the Zephyr module.")]
 Image = Annotated[Path, typer.Argument(metavar="APP.elf", help="The linked firmware.")]
 FlashPrograms = Annotated[
     list[str] | None,
@@ -37,7 +39,7 @@ class FirmwareGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the name of the command in front when it is left out."""
-        if args and args[0] not in {*self.commands, *ctx.help_option_names, "--help", "--cmake-dir"}:
+        if args and args[0] not in {*self.commands, *ctx.help_option_names, "--help", *FOLDERS}:
             args = [EXPORT, *args]
         return super().parse_args(ctx, args)
 
@@ -48,12 +50,12 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def firmware(cmake_dir: CmakeDir = False) -> None:
+def firmware(cmake_dir: CmakeDir = False, zephyr_module: ZephyrModule = False) -> None:
     """C files of programs for a firmware build: npuc firmware PROGRAM.npu -o DIR; or run firmware beside the NPU."""
-    if cmake_dir:
-        from npuc.firmware.bundle import CMAKE
+    if cmake_dir or zephyr_module:
+        from npuc.firmware.bundle import CMAKE, ZEPHYR
 
-        print(CMAKE)
+        print(CMAKE if cmake_dir else ZEPHYR)
         raise typer.Exit
 
 

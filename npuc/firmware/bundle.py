@@ -35,6 +35,8 @@ from npuc.firmware.model_source import (
 STAGE = "firmware"
 RUNTIME = Path(__file__).parent / "runtime"
 CMAKE = Path(__file__).parent / "cmake"
+ZEPHYR = Path(__file__).parent
+"""The module of Zephyr: the folder that holds zephyr/module.yml."""
 MANIFEST = "npuc.json"
 """Marks a folder of ours, which may be replaced."""
 
