@@ -96,15 +96,6 @@ def region_words(tensor: Operand, n: int, rows: Span, pixels: Span, start: int, 
     return words
 
 
-@compiled
-def runs_words(base: int, count: int, distance: int, length: int) -> int:
-    """Words of `count` runs of `length` bytes, `distance` apart."""
-    words = 0
-    for i in range(count):
-        words += ((base + i * distance) % WORD + length + WORD - 1) // WORD
-    return words
-
-
 def pieces(start: int, stop: int, c0: int) -> list[tuple[int, int]]:
     """A channel range, cut at multiples of c0."""
     edges = [start, *range((start // c0 + 1) * c0, stop, c0), stop]

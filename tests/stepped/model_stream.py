@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from isa.descriptors import ElementType, split_address
+import numpy as np
+
+from isa.descriptors import ElementType, Memory, split_address
 from isa.target import Rate, Target
 from tests.stepped.model_access import (
     ELEMENT_BYTES,
@@ -14,11 +16,10 @@ from tests.stepped.model_access import (
     plain,
     region_words,
     run_words,
-    runs_words,
     window,
 )
 from tests.stepped.model_mac import TABLE_BYTES, Values, output_blocks
-from tests.stepped.model_plan import SECOND, STREAMS
+from tests.stepped.model_plan import SECOND, STREAMS, Ints
 from tests.stepped.model_unit import UnitRows, amount
 
 
@@ -148,19 +149,36 @@ _PARTS: dict[str, Callable[[Values, Values], Iterator[Stretch]]] = {
 
 
 def add_dma(unit: UnitRows, index: int, mnemonic: str, values: Values, record: Values) -> tuple[list[int], int]:
-    """One copy or fill, plane by plane; the resources of source and destination."""
+    """One copy or fill, word by word; the resources of source and destination."""
     target_memory, target_base = split_address(values["destination"])
     resource = unit.writes(target_memory)
     source = None if mnemonic == "dma.fill" else split_address(values["source"])
+    reads: list[Ints] = []
+    writes: list[Ints] = []
+    needs: list[Ints] = []
+    n_reads = 0
     for plane in _planes(values, record):
-        n_bytes = plane.runs * plane.run_bytes
-        written = runs_words(target_base + plane.destination, plane.runs, plane.destination_step, plane.run_bytes)
-        read, reads = 0, 0
-        if source is not None:
-            read = runs_words(source[1] + plane.source, plane.runs, plane.source_step, plane.run_bytes)
-            reads = amount(source[0], read, n_bytes)
-        unit.stream(index, (reads, 0), max(read, written), amount(target_memory, written, n_bytes), resource)
+        for run in range(plane.runs):
+            place = target_base + plane.destination + run * plane.destination_step
+            ends = _word_ends(place, plane.run_bytes)
+            writes.append(np.diff(ends, prepend=0) if target_memory is Memory.DRAM else np.ones_like(ends))
+            if source is None:
+                needs.append(np.zeros_like(ends))
+                continue
+            first = source[1] + plane.source + run * plane.source_step
+            needs.append(n_reads + -(-(first % WORD + ends) // WORD))
+            words = _word_ends(first, plane.run_bytes)
+            reads.append(np.ones_like(words) if source[0] is Memory.SRAM else np.diff(words, prepend=0))
+            n_reads += len(words)
+    all_reads = np.concatenate([*reads, np.zeros(0, np.int64)])
+    unit.copy(index, all_reads, np.concatenate(writes), np.concatenate(needs), resource)
     return [unit.reads(source[0]) if source else 0, *[0] * (STREAMS - 1)], resource
+
+
+def _word_ends(first: int, n_bytes: int) -> Ints:
+    """Bytes of a run up to the end of each of its words."""
+    ends = np.arange(WORD - first % WORD, n_bytes + WORD, WORD, dtype=np.int64)
+    return np.minimum(ends[: run_words(first, n_bytes)], n_bytes)
 
 
 class Plane(NamedTuple):

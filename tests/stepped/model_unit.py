@@ -113,6 +113,32 @@ class UnitRows:
         )
         self.written[resource] += writes
 
+    def copy(self, instruction: int, reads: Ints, writes: Ints, needs: Ints, resource: int) -> None:
+        """A copy, in cycles of its own: a word of the source each, `reads` (amounts); the words of the destination,
+        `writes`, one after the other, each when the first `needs` of the source have come."""
+        order = np.arange(1, len(writes) + 1)
+        ends = order + np.maximum(np.maximum.accumulate(needs - order), 0)
+        n, first, before = int(ends[-1]), self.steps.n, self.jobs[INPUT].n
+        self.jobs[INPUT].extend(
+            len(reads),
+            job_instruction=instruction,
+            job_amount=reads,
+            job_order=first + np.arange(len(reads)),
+            job_after_step=np.maximum(first + np.arange(len(reads)) - READ_AHEAD_STEPS, 0),
+            job_after_second=self.tables,
+        )
+        written, needed = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        written[ends - 1], needed[ends - 1] = writes, needs
+        self.steps.extend(
+            n,
+            step_instruction=instruction,
+            step_cycles=1,
+            step_writes=written,
+            step_input=before + np.maximum.accumulate(needed),
+            step_second=self.jobs[SECOND].n,
+        )
+        self.written[resource] += int(writes.sum())
+
 
 def amount(memory: Memory, words: int, length_bytes: int | None = None) -> int:
     """Words of a port, or bytes of a memory: those given, else whole words."""

@@ -34,6 +34,12 @@ def test_every_program_is_within_2_percent(name: str, kinds: tuple[str, ...]) ->
     assert measured.max() <= 0.02
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_stores_are_exact(seed: int) -> None:
+    target = load_target("edge-256")
+    assert compare(random_program(seed, target, ("dma.store", "dma.store4")), target).error == 0
+
+
 @pytest.mark.parametrize("name", TARGETS)
 def test_stall_cycles_have_the_same_class(name: str) -> None:
     for kinds in (tuple(WEIGHTS), STREAM_KINDS, MAC_KINDS):
