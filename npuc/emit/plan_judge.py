@@ -175,7 +175,7 @@ class _Sketcher:
             self._descriptor(identity, DMA_RECORD_BYTES)
             return identity, {**filled, "destination": address(Memory.SRAM, 0)}
         layer, record, n_bytes = self._layer(kernel, task)
-        is_streamed = kernel.owner in self._plan.streamed
+        is_streamed = self._plan.is_streamed(kernel)
         self._descriptor((layer, is_streamed and kernel.owner), n_bytes)
         words = kernel.parameters.piece(task.c).coded_words if kernel.parameters.weights else 0
         weights = self._parameters(kernel, *weight_bytes(kernel, task)) if kernel.parameters.weights else 0

@@ -8,7 +8,7 @@ the descriptors of one, wherever their operands are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 from isa.descriptors import Memory, split_address
 from npuc.lower.kernel import POINT, Kernel
@@ -58,7 +58,8 @@ Key = tuple[str, tuple[int, int, int]]
 def shared_records(plan: Plan, record_of: Callable[[Kernel, Compute], Record]) -> dict[Key, tuple[Record, Record]]:
     """The descriptors of a plan that become one with another in this way: descriptor and origin by kernel and block.
 
-    `record_of` is what the descriptor of a task is otherwise; it stays so where there is nothing to share.
+    `record_of` is what the descriptor of a task is otherwise; it stays so where there is nothing to share. Those of
+    kernels with parameters of their own in flash are never equal.
     """
     moved: dict[Key, tuple[Record, Record, Record]] = {}
     free = {name for name, kernel in plan.kernels.items() if kernel.arm is None and has_free_origin(kernel)}
@@ -67,9 +68,13 @@ def shared_records(plan: Plan, record_of: Callable[[Kernel, Compute], Record]) -
             record = record_of(plan.kernels[task.kernel], task)
             if not any(record[f"{prefix}_ring"] for prefix, *_ in AXES):
                 moved[task.kernel, task.block] = record, *placed_by_origin(record)
-    alike: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
-    for record, fields, _ in moved.values():
-        alike.setdefault(tuple(fields.values()), set()).add(tuple(record.values()))
-    return {
-        key: (fields, origin) for key, (_, fields, origin) in moved.items() if len(alike[tuple(fields.values())]) > 1
-    }
+    alike: dict[Hashable, set[tuple[int, ...]]] = {}
+    content = {key: (*fields.values(), _flash_owner(plan, key[0])) for key, (_, fields, _) in moved.items()}
+    for key, (record, _, _) in moved.items():
+        alike.setdefault(content[key], set()).add(tuple(record.values()))
+    return {key: (fields, origin) for key, (_, fields, origin) in moved.items() if len(alike[content[key]]) > 1}
+
+
+def _flash_owner(plan: Plan, name: str) -> str:
+    kernel = plan.kernels[name]
+    return kernel.owner if plan.is_streamed(kernel) else ""

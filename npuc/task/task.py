@@ -119,6 +119,10 @@ class Plan:
                 offset += part.stop - part.start
         return found
 
+    def is_streamed(self, kernel: Kernel) -> bool:
+        """Whether the kernel has parameters and reads them from flash."""
+        return kernel.owner in self.streamed and kernel.parameters.n_bytes > 0
+
     def locate(self, kernel: str, start: int, stop: int) -> tuple[str, int]:
         """Parameters buffer and byte offset that hold bytes [start, stop) of the kernel's parameters."""
         for low, high, name, offset in self._parts.get(kernel, ()):

@@ -3,14 +3,24 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from isa.codec import decode_all
 from isa.container import read_container
 from isa.descriptors import LAYER, Memory, address
+from isa.target_file import load_target
+from npuc.emit.judge import stream_timeline
+from npuc.emit.plan_judge import Judge
+from npuc.emit.stream import emit_stream
 from npuc.graph.graph import evaluate
+from npuc.partition import partition
+from npuc.passes import INTEGER_PASSES, run_passes
+from npuc.schedule import storages_of
+from npuc.schedule.plan import Search, schedule
 from npuc.task.origin import AXES, placed_by_origin
+from npuc.task.task import Plan
 from simulator.machine import Machine
 from simulator.program import load
 from tests.passes.test_expand_lstm import lstm, network
@@ -39,3 +49,17 @@ def test_time_steps_share_their_descriptors(rng: np.random.Generator) -> None:
     x = rng.integers(-128, 128, (1, 24, 7)).astype(np.int8)
     outputs = Machine(load(compiled.program), 1 << 19, strict=True).run({"x": x})
     assert np.array_equal(outputs["y"], evaluate(graph, {"x": x})["y"])
+
+
+@pytest.mark.parametrize("optimize", ["latency", "memory"])
+def test_judge_loads_the_descriptors_that_are_emitted(optimize: str, rng: np.random.Generator) -> None:
+    target = load_target("u55-like")
+    part = partition(run_passes(network(lstm(), 12, rng), INTEGER_PASSES), target)
+    judge = Judge(target)
+
+    def both(plan: Plan) -> int:
+        cycles = judge.cycles(plan)
+        assert cycles == stream_timeline(emit_stream(plan, target), target).total_cycles
+        return cycles
+
+    schedule(Search(part.kernels, storages_of(part.graph, part.kernels), target, 1 << 16, both), optimize)
