@@ -1,21 +1,25 @@
 """Graph passes: float graph to float graph of the same meaning. The structure passes also run on integer graphs."""
 
 from npuc.passes.common_subexpressions import common_subexpressions
+from npuc.passes.compose_tables import compose_tables
 from npuc.passes.eliminate_dead_code import eliminate_dead_code
 from npuc.passes.expand_lstm import expand_lstm
 from npuc.passes.flatten_into_conv import flatten_into_conv
 from npuc.passes.fold_affine_into_conv import fold_affine_into_conv
 from npuc.passes.fold_batch_norm import fold_batch_norm, lower_batch_norm
 from npuc.passes.fold_pad import fold_pad_into_window
+from npuc.passes.fold_quotient import fold_quotient
 from npuc.passes.fold_stride_into_channels import fold_stride_into_channels
 from npuc.passes.fuse_residual import fuse_residual
 from npuc.passes.fuse_table import fuse_table
 from npuc.passes.merge_views import merge_views
+from npuc.passes.narrow_broadcast import narrow_broadcast
 from npuc.passes.remove_identity import remove_identity
 from npuc.passes.restore_names import restore_names
 from npuc.passes.rule import Pass, run_passes
 from npuc.passes.share_constants import share_constants
-from npuc.passes.sink_views import sink_view_below_binary, sink_view_below_unary
+from npuc.passes.sink_views import sink_view_below_binary, sink_view_below_unary, sink_views
+from npuc.passes.split_arg_max import split_arg_max
 
 __all__ = ["GRAPH_PASSES", "HARDWARE_PASSES", "INTEGER_PASSES", "STRUCTURE_PASSES", "run_passes"]
 
@@ -50,6 +54,13 @@ INTEGER_PASSES: tuple[Pass, ...] = (
     expand_lstm,
     *STRUCTURE_PASSES,
     fold_pad_into_window,
+    compose_tables,
+    fold_quotient,
+    sink_views,
+    compose_tables,
+    narrow_broadcast,
+    split_arg_max,
+    *STRUCTURE_PASSES,
     fuse_table,
     fuse_residual,
 )

@@ -37,7 +37,8 @@ def _obstacle(graph: Rewriter, node: Node, position: int, conv: Node | None) -> 
         return "has other users, which need the value before the addition"
     if value == other or graph.constant(other) is not None:
         return "the other operand is a constant or the same value"
-    if graph.type_of(value).shape != graph.type_of(other).shape or graph.type_of(other).dtype != "int8":
+    types = [graph.type_of(name) for name in (value, other, node.outputs[0])]
+    if len({type_.shape for type_ in types}) > 1 or len({type_.dtype for type_ in types}) > 1:
         return "the operands differ in shape or type"
     return None
 

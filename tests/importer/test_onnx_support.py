@@ -4,7 +4,7 @@ import re
 
 from npuc.ops.catalog import EXPORT_FORMS, FAMILIES, IMPORT_RULES
 from npuc.ops.op import Op
-from npuc.passes import GRAPH_PASSES, HARDWARE_PASSES
+from npuc.passes import GRAPH_PASSES, HARDWARE_PASSES, INTEGER_PASSES
 from tests.shared_data import ROOT
 
 
@@ -17,7 +17,7 @@ def test_the_importer_page_lists_every_operator() -> None:
 def test_the_pass_page_lists_every_pass() -> None:
     page = (ROOT / "docs" / "passes.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == {
-        step.name for step in (*GRAPH_PASSES, *HARDWARE_PASSES)
+        step.name for step in (*GRAPH_PASSES, *INTEGER_PASSES, *HARDWARE_PASSES)
     }
 
 
