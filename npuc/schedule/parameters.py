@@ -1,7 +1,7 @@
 """Parameters in SRAM: which constants share a buffer, and before which task each buffer is loaded.
 
 Flash is one stream, so buffers are loaded in the order of their first use; each load moves as early as the live memory
-and the depth of the DMA queue allow, which is what hides the stream behind earlier layers.
+allows, which is what hides the stream behind earlier layers. Where it stands in the program is up to `estimate.py`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ GROWTH = 4
 """A buffer holds at most this fraction of the bytes before it, and of the bytes behind it."""
 
 Profile = npt.NDArray[np.int64]
-
-LOADS_AHEAD = 12
-"""Loads that may wait in the DMA queue (depth 16) while the fetcher goes on."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +159,7 @@ def earliest(uses: Sequence[ParameterUse], computes: Sequence[Work], policy: Pol
 def place_loads(
     uses: Sequence[ParameterUse], live: Profile, capacity_bytes: int, limits: Sequence[int] = ()
 ) -> list[int]:
-    """Compute task before which each buffer is loaded, as early as `live` [n tasks], the queue and `limits` allow.
+    """Compute task before which each buffer is loaded, as early as `live` [n tasks] and `limits` allow.
 
     `live` are activation bytes; every buffer counts from its load to its last use.
     """
@@ -172,12 +169,10 @@ def place_loads(
     positions: list[int] = []
     for index, use in enumerate(uses):
         lowest = max(positions[-1] if positions else 0, limits[index] if limits else 0)
-        if index >= LOADS_AHEAD:
-            lowest = max(lowest, uses[index - LOADS_AHEAD].first)
-        position = use.first
-        while position > lowest and total[position - 1] + aligned(use.buffer.n_bytes) <= capacity_bytes:
-            position -= 1
-        total[position : use.first] += aligned(use.buffer.n_bytes)
+        n_bytes = aligned(use.buffer.n_bytes)
+        full = np.flatnonzero(total[lowest : use.first] > capacity_bytes - n_bytes)
+        position = lowest + int(full[-1]) + 1 if len(full) else min(lowest, use.first)
+        total[position : use.first] += n_bytes
         positions.append(position)
     return positions
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from isa.target import Target
 from npuc.allocation import Buffer as Range
 from npuc.allocation import CapacityExceeded, Placement, Problem, allocate
 from npuc.schedule.draft import Draft
+from npuc.schedule.estimate import follow
 from npuc.schedule.memory import Live, aligned
 from npuc.schedule.parameters import ParameterUse, interleave, place_loads
 from npuc.task.task import Buffer, Load, Plan, Task
@@ -22,18 +24,21 @@ class Placed:
     placement: Placement
 
 
-def place(draft: Draft, uses: Sequence[ParameterUse], limits: Sequence[int], capacity_bytes: int) -> Placed:
+def place(
+    draft: Draft, uses: Sequence[ParameterUse], limits: Sequence[int], capacity_bytes: int, target: Target
+) -> Placed:
     """Addresses for a draft; loads move later until everything fits, CapacityExceeded when that is not enough."""
     live, room = draft.live, capacity_bytes
     while True:
-        positions = place_loads(uses, live, room, limits)
-        tasks = tuple(interleave(draft.computes, uses, positions, limits))
-        problem = _problem(tasks, uses, draft.lives, capacity_bytes)
+        earliest = place_loads(uses, live, room, limits)
+        course = follow(draft, uses, earliest, target)
+        tasks = tuple(interleave(draft.computes, uses, course.positions, limits))
+        problem = _problem(tasks, uses, course.claims, draft.lives, capacity_bytes)
         try:
             placement = allocate(problem, 0)
             break
         except CapacityExceeded as error:
-            if all(position == use.first for position, use in zip(positions, uses, strict=True)):
+            if all(position == use.first for position, use in zip(earliest, uses, strict=True)):
                 raise
             room -= max(error.needed_bytes - capacity_bytes, capacity_bytes // 32, 1)
     buffers = [Buffer(item.name, "activation", item.n_bytes, item.ring_rows) for item in draft.lives]
@@ -50,18 +55,18 @@ def with_addresses(plan: Plan, placement: Placement) -> Plan:
 def _problem(
     tasks: Sequence[Task],
     uses: Sequence[ParameterUse],
+    claims: Sequence[int],
     lives: Sequence[Live],
     capacity_bytes: int,
 ) -> Problem:
     """Live ranges over program order: loads count as tasks."""
     at = [i for i, task in enumerate(tasks) if not isinstance(task, Load)] or [0]
-    loads = {task.buffer: i for i, task in enumerate(tasks) if isinstance(task, Load)}
     ranges = [
         Range(item.name, 0 if item.first == 0 else at[item.first], at[item.last] + 1, aligned(item.n_bytes), 16)
         for item in lives
     ]
     ranges += [
-        Range(use.buffer.name, loads[use.buffer.name], at[use.last] + 1, aligned(use.buffer.n_bytes), 16)
-        for use in uses
+        Range(use.buffer.name, at[claim - 1] + 1 if claim else 0, at[use.last] + 1, aligned(use.buffer.n_bytes), 16)
+        for use, claim in zip(uses, claims, strict=True)
     ]
     return Problem(tuple(ranges), capacity_bytes)

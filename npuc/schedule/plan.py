@@ -16,7 +16,7 @@ from npuc.allocation import CapacityExceeded, allocate, live_at_peak
 from npuc.errors import DoesNotFit
 from npuc.lower.kernel import ALIGNMENT, Kernel
 from npuc.schedule.draft import Draft, Drafter
-from npuc.schedule.estimate import estimate, lower_bound
+from npuc.schedule.estimate import follow, lower_bound
 from npuc.schedule.grouping import choose_groups
 from npuc.schedule.memory import Storage
 from npuc.schedule.parameters import ParameterUse, earliest, misfits, pack_buffers, place_loads
@@ -165,7 +165,7 @@ class _Run:
         """Everything stays in flash, and stripes are made until no merge lowers a peak."""
         everything = frozenset(kernel.owner for kernel in self.search.kernels)
         draft = self._draft(self._groups(0), everything, 0, may_stream=False)
-        placed = place(draft, [], [], 1 << 40)
+        placed = place(draft, [], [], 1 << 40, self.search.target)
         return self._judge(placed)
 
     def fastest(self, smallest: Candidate) -> Candidate:
@@ -213,8 +213,9 @@ class _Run:
                 if (id(draft), uses) in found:
                     continue
                 limits = earliest(uses, draft.computes, self.search.policy)
-                positions = place_loads(uses, draft.live, capacity, limits)
-                bound, expected = (run(draft, uses, positions, self.search.target) for run in (lower_bound, estimate))
+                loads = place_loads(uses, draft.live, capacity, limits)
+                bound = lower_bound(draft, uses, loads, self.search.target)
+                expected = follow(draft, uses, loads, self.search.target).cycles
                 found[id(draft), uses] = Option(expected, bound, draft, uses, limits)
         return _promising(list(found.values()))
 
@@ -226,7 +227,7 @@ class _Run:
         if known is not None and known.peak_bytes <= capacity:
             return known
         try:
-            found = self._judge(place(option.draft, option.uses, option.limits, capacity))
+            found = self._judge(place(option.draft, option.uses, option.limits, capacity, self.search.target))
         except CapacityExceeded:
             return None
         self.placed[key] = found
