@@ -8,8 +8,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from isa.descriptors import SCALE
 from isa.errors import IsaError
+from isa.scale_record import record_bytes
 
 Number = TypeVar("Number", int, npt.NDArray[np.int64])
 
@@ -44,9 +44,9 @@ class Token:
     frequency: int
 
 
-def code_table_offset(ofm_channels: Number) -> Number:
+def code_table_offset(ofm_channels: Number, scale_form: Number) -> Number:
     """Bytes from a layer's scales to its code table."""
-    return -(-SCALE.length_bytes * ofm_channels // TABLE_UNIT_BYTES) * TABLE_UNIT_BYTES
+    return -(-record_bytes(scale_form) * ofm_channels // TABLE_UNIT_BYTES) * TABLE_UNIT_BYTES
 
 
 class _BitReader:

@@ -91,12 +91,11 @@ LAYER = RecordSpec(
         Field("double_round", 1, "requantization rounds twice (gemmlowp's rule) instead of once"),
         Field("use_table", 1, "map the clamped int8 value through the 256-byte table"),
         Field("use_residual", 1, "add the second input in the output stage"),
-        Field("count_pad", 1, "vec.avgpool divides by the whole window, padding included"),
-        Field("halves_up", 1, "vec.avgpool rounds halves towards plus infinity instead of away from zero"),
+        Field("scale_form", 2, "bytes of a record at `scales`: 0: 10, 1: 6, 2: 7, 3: 8"),
         Field("code_table", 3, "16-byte units of the weights' code table behind the scales; 0: no weights are coded"),
         Field("clamp_low", 16, "smallest output value", signed=True),
         Field("clamp_high", 16, "largest output value", signed=True),
-        Field("scales", 32, "table of bias, multiplier, shift; 10 bytes a channel (see SCALE)", unit="address"),
+        Field("scales", 32, "bias, multiplier and shift of every channel, in records of `scale_form`", unit="address"),
         Field("table", 32, "256-byte table, from the smallest value of the indexing type upwards", unit="address"),
         Field("multiplier_1", 32, "rescale of the first operand", signed=True),
         Field("multiplier_2", 32, "rescale of the second operand", signed=True),
@@ -104,7 +103,9 @@ LAYER = RecordSpec(
         Field("shift_1", 8, "right shift of multiplier_1", unit="bit"),
         Field("shift_2", 8, "right shift of multiplier_2", unit="bit"),
         Field("shift_out", 8, "right shift of multiplier_out", unit="bit"),
-        Field("left_shift", 8, "left shift of both operands before they are rescaled", unit="bit"),
+        Field("left_shift", 6, "left shift of both operands before they are rescaled", unit="bit"),
+        Field("count_pad", 1, "vec.avgpool divides by the whole window, padding included"),
+        Field("halves_up", 1, "vec.avgpool rounds halves towards plus infinity instead of away from zero"),
         *tensor_fields("ifm2", "second input"),
         Field("mid_zero_point", 16, "residual: zero point of the requantized accumulator", signed=True),
         Field("mid_low", 16, "residual: smallest requantized accumulator", signed=True),
@@ -115,7 +116,7 @@ LAYER = RecordSpec(
 
 SCALE = RecordSpec(
     "scale",
-    "One output channel's constants in the table at `scales`.",
+    "One output channel's constants in the table at `scales`, any values: `scale_form` 0.",
     10,
     (
         Field("bias", 32, "added to the accumulator", signed=True),
@@ -124,6 +125,24 @@ SCALE = RecordSpec(
         Field("reserved", 8, "zero"),
     ),
 )
+
+
+def _short_scale(length_bytes: int) -> RecordSpec:
+    form = length_bytes - 5
+    return RecordSpec(
+        f"scale-{length_bytes}",
+        f"One output channel's constants with a normalized multiplier and a small bias: `scale_form` {form}.",
+        length_bytes,
+        (
+            Field("multiplier", 30, "requantization multiplier", bias=1 << 30),
+            Field("shift", 6, "requantization right shift, 2..62", unit="bit"),
+            Field("bias", 8 * length_bytes - 36, "added to the accumulator", signed=True),
+        ),
+    )
+
+
+SCALES = (SCALE, *map(_short_scale, (6, 7, 8)))
+"""The records of a layer's constants by its `scale_form`."""
 
 DMA = RecordSpec(
     "dma",

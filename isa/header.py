@@ -14,7 +14,7 @@ from isa.container_format import (
     MAX_SECTIONS,
     Section,
 )
-from isa.descriptors import DESCRIPTOR_SLOTS, DESCRIPTORS, SCALE, Memory
+from isa.descriptors import DESCRIPTOR_SLOTS, DESCRIPTORS, SCALES, Memory
 from isa.fields import RecordSpec
 from isa.instructions import HEADER, INSTRUCTIONS, NO_CONDITION, Queue
 
@@ -84,7 +84,7 @@ def c_header() -> str:
 
 
 def _records() -> Iterator[RecordSpec]:
-    yield from (*CONTAINER_RECORDS, *DESCRIPTORS, SCALE)
+    yield from (*CONTAINER_RECORDS, *DESCRIPTORS, *SCALES)
     yield RecordSpec("instruction", "The common header of every instruction.", 8, HEADER)
     for spec in INSTRUCTIONS:
         yield spec.record

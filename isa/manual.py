@@ -10,7 +10,7 @@ from pathlib import Path
 from isa.assembler import format_instruction
 from isa.codec import Instruction, is_condition
 from isa.container_format import CONTAINER_RECORDS, Section
-from isa.descriptors import DESCRIPTORS, SCALE, ElementType, Memory
+from isa.descriptors import DESCRIPTORS, SCALES, ElementType, Memory
 from isa.fields import Field, RecordSpec
 from isa.header import c_header
 from isa.instructions import INSTRUCTIONS, InstructionSpec
@@ -29,7 +29,7 @@ def pages() -> dict[str, str]:
     result["isa/container.md"] = _container()
     for spec in INSTRUCTIONS:
         result[f"isa/{spec.mnemonic}.md"] = _instruction(spec)
-    for record in (*DESCRIPTORS, SCALE):
+    for record in (*DESCRIPTORS, *SCALES):
         result[f"isa/descriptor-{record.name}.md"] = _descriptor(record)
     return result
 
@@ -50,7 +50,7 @@ def _index() -> str:
         [f"[`{s.mnemonic}`]({s.mnemonic}.md)", f"{s.opcode:#04x}", s.queue.name, str(s.length_bytes), s.doc]
         for s in INSTRUCTIONS
     ]
-    records = [[f"[`{r.name}`](descriptor-{r.name}.md)", str(r.length_bytes), r.doc] for r in (*DESCRIPTORS, SCALE)]
+    records = [[f"[`{r.name}`](descriptor-{r.name}.md)", str(r.length_bytes), r.doc] for r in (*DESCRIPTORS, *SCALES)]
     return "\n".join(
         [
             NOTICE,

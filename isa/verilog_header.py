@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from isa.descriptors import DESCRIPTORS, SCALE, Memory, tensor_fields
+from isa.descriptors import DESCRIPTORS, SCALES, Memory, tensor_fields
 from isa.fields import Field, RecordSpec
 from isa.instructions import HEADER, INSTRUCTIONS, NO_CONDITION, Queue
 
@@ -42,7 +42,7 @@ def verilog_header() -> str:
 
 def _records() -> Iterator[RecordSpec]:
     yield RecordSpec("tensor", "The access record of one operand, by itself.", 24, _without_prefix())
-    yield from (*DESCRIPTORS, SCALE)
+    yield from (*DESCRIPTORS, *SCALES)
     yield RecordSpec("instruction", "The common header of every instruction.", 8, HEADER)
     for spec in _DECODED:
         if spec.fields:

@@ -159,11 +159,13 @@ module npuc_fetch #(
     wire [15:0] next_n = least(17'd8, block_n - (group << 3) - group_n);
     wire [29:0] group_bytes = taps * k_n * {14'd0, group_n}, next_bytes = taps * k_n * {14'd0, next_n};
     wire        next_starts_unit = unit_before + group_bytes + next_bytes > HALF_BYTES;
-    wire [29:0] code_offset = ((30'd10 * layer[`NPUC_LAYER_OFM_CHANNELS] + 30'd15) >> 4) << 4;
+    wire [1:0]  scale_form = layer[`NPUC_LAYER_SCALE_FORM];
+    wire [29:0] scale_record = scale_form == 2'd0 ? 30'd10 : {28'd0, scale_form} + 30'd5;
+    wire [29:0] code_offset = ((scale_record * layer[`NPUC_LAYER_OFM_CHANNELS] + 30'd15) >> 4) << 4;
     wire [29:0] run_start = phase == WEIGHTS ? weights_start
-                            : phase == SCALES ? layer[`NPUC_LAYER_SCALES] + 30'd10 * {14'd0, c0 + block_c}
+                            : phase == SCALES ? layer[`NPUC_LAYER_SCALES] + scale_record * {14'd0, c0 + block_c}
                             : phase == TABLE ? layer[`NPUC_LAYER_TABLE] : layer[`NPUC_LAYER_SCALES] + code_offset;
-    wire [29:0] run_n = phase == WEIGHTS ? weights_n : phase == SCALES ? 30'd10 * {14'd0, block_n}
+    wire [29:0] run_n = phase == WEIGHTS ? weights_n : phase == SCALES ? scale_record * {14'd0, block_n}
                         : phase == TABLE ? 30'd256 : {23'd0, layer[`NPUC_LAYER_CODE_TABLE], 4'd0};
     wire [29:0] done = phase == WEIGHTS ? weights_done : run_done;
     wire [29:0] run_at = run_start + done;

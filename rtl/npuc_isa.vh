@@ -96,8 +96,7 @@
 `define NPUC_LAYER_DOUBLE_ROUND 536:536
 `define NPUC_LAYER_USE_TABLE 537:537
 `define NPUC_LAYER_USE_RESIDUAL 538:538
-`define NPUC_LAYER_COUNT_PAD 539:539
-`define NPUC_LAYER_HALVES_UP 540:540
+`define NPUC_LAYER_SCALE_FORM 540:539
 `define NPUC_LAYER_CODE_TABLE 543:541
 `define NPUC_LAYER_CLAMP_LOW 559:544
 `define NPUC_LAYER_CLAMP_HIGH 575:560
@@ -109,7 +108,9 @@
 `define NPUC_LAYER_SHIFT_1 743:736
 `define NPUC_LAYER_SHIFT_2 751:744
 `define NPUC_LAYER_SHIFT_OUT 759:752
-`define NPUC_LAYER_LEFT_SHIFT 767:760
+`define NPUC_LAYER_LEFT_SHIFT 765:760
+`define NPUC_LAYER_COUNT_PAD 766:766
+`define NPUC_LAYER_HALVES_UP 767:767
 `define NPUC_LAYER_IFM2_BASE 799:768
 `define NPUC_LAYER_IFM2_PIXEL 815:800
 `define NPUC_LAYER_IFM2_ROW 839:816
@@ -147,12 +148,33 @@
 `define NPUC_DMA_DESTINATION_2 191:168
 `define NPUC_DMA_DESTINATION_3 215:192
 
-// scale: One output channel's constants in the table at `scales`.
+// scale: One output channel's constants in the table at `scales`, any values: `scale_form` 0.
 `define NPUC_SCALE_BITS 80
 `define NPUC_SCALE_BIAS 31:0
 `define NPUC_SCALE_MULTIPLIER 63:32
 `define NPUC_SCALE_SHIFT 71:64
 `define NPUC_SCALE_RESERVED 79:72
+
+// scale-6: One output channel's constants with a normalized multiplier and a small bias: `scale_form` 1.
+`define NPUC_SCALE_6_BITS 48
+`define NPUC_SCALE_6_MULTIPLIER 29:0
+`define NPUC_SCALE_6_MULTIPLIER_BIAS 1073741824
+`define NPUC_SCALE_6_SHIFT 35:30
+`define NPUC_SCALE_6_BIAS 47:36
+
+// scale-7: One output channel's constants with a normalized multiplier and a small bias: `scale_form` 2.
+`define NPUC_SCALE_7_BITS 56
+`define NPUC_SCALE_7_MULTIPLIER 29:0
+`define NPUC_SCALE_7_MULTIPLIER_BIAS 1073741824
+`define NPUC_SCALE_7_SHIFT 35:30
+`define NPUC_SCALE_7_BIAS 55:36
+
+// scale-8: One output channel's constants with a normalized multiplier and a small bias: `scale_form` 3.
+`define NPUC_SCALE_8_BITS 64
+`define NPUC_SCALE_8_MULTIPLIER 29:0
+`define NPUC_SCALE_8_MULTIPLIER_BIAS 1073741824
+`define NPUC_SCALE_8_SHIFT 35:30
+`define NPUC_SCALE_8_BIAS 63:36
 
 // instruction: The common header of every instruction.
 `define NPUC_INSTRUCTION_BITS 64

@@ -78,9 +78,13 @@ module npuc_output #(
         .c(c0 + block_c + (group << 3)), .address(address));
     wire        splits = {1'b0, address[2:0]} + group_n[3:0] > 4'd8;
 
+    function [15:0] record_bytes(input [1:0] form);
+        record_bytes = form == 2'd0 ? 16'd10 : {14'd0, form} + 16'd5;
+    endfunction
+
     reg [6:0]   under_way;
     reg [15:0]  scale_end, lookup_end;       // bytes loaded
-    wire        has_constants = scale_end >= 16'd10 * (block_c + block_n)
+    wire        has_constants = scale_end >= record_bytes(layer[`NPUC_LAYER_SCALE_FORM]) * (block_c + block_n)
                                 && (!layer[`NPUC_LAYER_USE_TABLE] || lookup_end == 16'd256);
     wire        use_residual = layer[`NPUC_LAYER_USE_RESIDUAL];
     wire        is_finished = entries_done != entries_issued || (finishes_entry && steps_left <= (splits ? 16'd2 : 16'd1));
@@ -133,8 +137,8 @@ module npuc_output #(
     end
 
     // Pipeline ---------------------------------------------------------------------------------------------------------
-    // A slot is in stage n n cycles after its issue. Stage 1 reads the constants of its channels, 3 or 4 its sums; 4 adds
-    // the bias; 5 and 6 requantize; 7 looks up; 8 to 11 add the residual operand; 15 puts the word into the queue of the
+    // A slot is in stage n n cycles after its issue. Stage 1 reads the constants of its channels, 2 spreads short
+    // records to the fields of long ones; 3 or 4 reads its sums; 4 adds the bias; 5 and 6 requantize; 7 looks up; 8 to 11 add the residual operand; 15 puts the word into the queue of the
     // port. What is left of the 16 cycles is margin.
 
     localparam STAGES = 15, CONTROL_BITS = 1 + 1 + 1 + 1 + 30 + 4 + 9 + 9 + 16 + 1;
@@ -155,6 +159,7 @@ module npuc_output #(
         if (load) {parity, previous} <= {!parity, layer};
         if (rst) parity <= 1'b0;
     end
+    wire [1:0]    form_1 = control[1][69] == parity ? layer[`NPUC_LAYER_SCALE_FORM] : previous[`NPUC_LAYER_SCALE_FORM];
     wire [1023:0] layer_5 = control[5][69] == parity ? layer : previous, layer_6 = control[6][69] == parity ? layer : previous;
     wire [1023:0] layer_7 = control[7][69] == parity ? layer : previous, layer_8 = control[8][69] == parity ? layer : previous;
     wire [1023:0] layer_10 = control[10][69] == parity ? layer : previous;
@@ -191,14 +196,21 @@ module npuc_output #(
     generate
         for (g = 0; g < LANES; g = g + 1) begin : lane
             // Stages 1 to 6: constants, bias and requantization.
-            wire [15:0] at = 16'd10 * (channel + g);
+            wire [15:0] at = record_bytes(form_1) * (channel + g);
+            reg [1:0]   form_2;
             reg [69:0]  constants_2, constants_3, constants_4;
+            wire [31:0] bias_2 = form_2 == 2'd1 ? {{20{constants_2[47]}}, constants_2[47:36]}
+                                 : form_2 == 2'd2 ? {{12{constants_2[55]}}, constants_2[55:36]}
+                                 : {{4{constants_2[63]}}, constants_2[63:36]};
             reg signed [31:0] sum, multiplier;
             reg [5:0]  shift;
             always @(posedge clk) begin
                 constants_2 <= {scales[at+8][5:0], scales[at+7], scales[at+6], scales[at+5], scales[at+4],
                                 scales[at+3], scales[at+2], scales[at+1], scales[at]};
-                {constants_4, constants_3} <= {constants_3, constants_2};
+                form_2 <= form_1;
+                constants_3 <= form_2 == 2'd0 ? constants_2
+                               : {constants_2[35:30], 2'b01, constants_2[29:0], bias_2};
+                constants_4 <= constants_3;
                 sum <= $signed(entry_sums[32*g+:32]) + $signed(constants_4[31:0]);
                 {shift, multiplier} <= constants_4[69:32];
             end

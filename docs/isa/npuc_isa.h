@@ -530,14 +530,10 @@
 #define NPUC_LAYER_USE_RESIDUAL_BITS 1u
 #define NPUC_LAYER_USE_RESIDUAL_BIAS 0
 #define NPUC_LAYER_USE_RESIDUAL_SIGNED 0
-#define NPUC_LAYER_COUNT_PAD_BIT 539u  /* vec.avgpool divides by the whole window, padding included */
-#define NPUC_LAYER_COUNT_PAD_BITS 1u
-#define NPUC_LAYER_COUNT_PAD_BIAS 0
-#define NPUC_LAYER_COUNT_PAD_SIGNED 0
-#define NPUC_LAYER_HALVES_UP_BIT 540u  /* vec.avgpool rounds halves towards plus infinity instead of away from zero */
-#define NPUC_LAYER_HALVES_UP_BITS 1u
-#define NPUC_LAYER_HALVES_UP_BIAS 0
-#define NPUC_LAYER_HALVES_UP_SIGNED 0
+#define NPUC_LAYER_SCALE_FORM_BIT 539u  /* bytes of a record at `scales`: 0: 10, 1: 6, 2: 7, 3: 8 */
+#define NPUC_LAYER_SCALE_FORM_BITS 2u
+#define NPUC_LAYER_SCALE_FORM_BIAS 0
+#define NPUC_LAYER_SCALE_FORM_SIGNED 0
 #define NPUC_LAYER_CODE_TABLE_BIT 541u  /* 16-byte units of the weights' code table behind the scales; 0: no weights are coded */
 #define NPUC_LAYER_CODE_TABLE_BITS 3u
 #define NPUC_LAYER_CODE_TABLE_BIAS 0
@@ -550,7 +546,7 @@
 #define NPUC_LAYER_CLAMP_HIGH_BITS 16u
 #define NPUC_LAYER_CLAMP_HIGH_BIAS 0
 #define NPUC_LAYER_CLAMP_HIGH_SIGNED 1
-#define NPUC_LAYER_SCALES_BIT 576u  /* table of bias, multiplier, shift; 10 bytes a channel (see SCALE) */
+#define NPUC_LAYER_SCALES_BIT 576u  /* bias, multiplier and shift of every channel, in records of `scale_form` */
 #define NPUC_LAYER_SCALES_BITS 32u
 #define NPUC_LAYER_SCALES_BIAS 0
 #define NPUC_LAYER_SCALES_SIGNED 0
@@ -583,9 +579,17 @@
 #define NPUC_LAYER_SHIFT_OUT_BIAS 0
 #define NPUC_LAYER_SHIFT_OUT_SIGNED 0
 #define NPUC_LAYER_LEFT_SHIFT_BIT 760u  /* left shift of both operands before they are rescaled */
-#define NPUC_LAYER_LEFT_SHIFT_BITS 8u
+#define NPUC_LAYER_LEFT_SHIFT_BITS 6u
 #define NPUC_LAYER_LEFT_SHIFT_BIAS 0
 #define NPUC_LAYER_LEFT_SHIFT_SIGNED 0
+#define NPUC_LAYER_COUNT_PAD_BIT 766u  /* vec.avgpool divides by the whole window, padding included */
+#define NPUC_LAYER_COUNT_PAD_BITS 1u
+#define NPUC_LAYER_COUNT_PAD_BIAS 0
+#define NPUC_LAYER_COUNT_PAD_SIGNED 0
+#define NPUC_LAYER_HALVES_UP_BIT 767u  /* vec.avgpool rounds halves towards plus infinity instead of away from zero */
+#define NPUC_LAYER_HALVES_UP_BITS 1u
+#define NPUC_LAYER_HALVES_UP_BIAS 0
+#define NPUC_LAYER_HALVES_UP_SIGNED 0
 #define NPUC_LAYER_IFM2_BASE_BIT 768u  /* address of element (0, 0, 0, 0) of the second input */
 #define NPUC_LAYER_IFM2_BASE_BITS 32u
 #define NPUC_LAYER_IFM2_BASE_BIAS 0
@@ -690,7 +694,7 @@
 #define NPUC_DMA_DESTINATION_3_BIAS 0
 #define NPUC_DMA_DESTINATION_3_SIGNED 0
 
-/* scale: One output channel's constants in the table at `scales`. */
+/* scale: One output channel's constants in the table at `scales`, any values: `scale_form` 0. */
 #define NPUC_SCALE_BYTES 10u
 #define NPUC_SCALE_BIAS_BIT 0u  /* added to the accumulator */
 #define NPUC_SCALE_BIAS_BITS 32u
@@ -708,6 +712,51 @@
 #define NPUC_SCALE_RESERVED_BITS 8u
 #define NPUC_SCALE_RESERVED_BIAS 0
 #define NPUC_SCALE_RESERVED_SIGNED 0
+
+/* scale-6: One output channel's constants with a normalized multiplier and a small bias: `scale_form` 1. */
+#define NPUC_SCALE_6_BYTES 6u
+#define NPUC_SCALE_6_MULTIPLIER_BIT 0u  /* requantization multiplier */
+#define NPUC_SCALE_6_MULTIPLIER_BITS 30u
+#define NPUC_SCALE_6_MULTIPLIER_BIAS 1073741824
+#define NPUC_SCALE_6_MULTIPLIER_SIGNED 0
+#define NPUC_SCALE_6_SHIFT_BIT 30u  /* requantization right shift, 2..62 */
+#define NPUC_SCALE_6_SHIFT_BITS 6u
+#define NPUC_SCALE_6_SHIFT_BIAS 0
+#define NPUC_SCALE_6_SHIFT_SIGNED 0
+#define NPUC_SCALE_6_BIAS_BIT 36u  /* added to the accumulator */
+#define NPUC_SCALE_6_BIAS_BITS 12u
+#define NPUC_SCALE_6_BIAS_BIAS 0
+#define NPUC_SCALE_6_BIAS_SIGNED 1
+
+/* scale-7: One output channel's constants with a normalized multiplier and a small bias: `scale_form` 2. */
+#define NPUC_SCALE_7_BYTES 7u
+#define NPUC_SCALE_7_MULTIPLIER_BIT 0u  /* requantization multiplier */
+#define NPUC_SCALE_7_MULTIPLIER_BITS 30u
+#define NPUC_SCALE_7_MULTIPLIER_BIAS 1073741824
+#define NPUC_SCALE_7_MULTIPLIER_SIGNED 0
+#define NPUC_SCALE_7_SHIFT_BIT 30u  /* requantization right shift, 2..62 */
+#define NPUC_SCALE_7_SHIFT_BITS 6u
+#define NPUC_SCALE_7_SHIFT_BIAS 0
+#define NPUC_SCALE_7_SHIFT_SIGNED 0
+#define NPUC_SCALE_7_BIAS_BIT 36u  /* added to the accumulator */
+#define NPUC_SCALE_7_BIAS_BITS 20u
+#define NPUC_SCALE_7_BIAS_BIAS 0
+#define NPUC_SCALE_7_BIAS_SIGNED 1
+
+/* scale-8: One output channel's constants with a normalized multiplier and a small bias: `scale_form` 3. */
+#define NPUC_SCALE_8_BYTES 8u
+#define NPUC_SCALE_8_MULTIPLIER_BIT 0u  /* requantization multiplier */
+#define NPUC_SCALE_8_MULTIPLIER_BITS 30u
+#define NPUC_SCALE_8_MULTIPLIER_BIAS 1073741824
+#define NPUC_SCALE_8_MULTIPLIER_SIGNED 0
+#define NPUC_SCALE_8_SHIFT_BIT 30u  /* requantization right shift, 2..62 */
+#define NPUC_SCALE_8_SHIFT_BITS 6u
+#define NPUC_SCALE_8_SHIFT_BIAS 0
+#define NPUC_SCALE_8_SHIFT_SIGNED 0
+#define NPUC_SCALE_8_BIAS_BIT 36u  /* added to the accumulator */
+#define NPUC_SCALE_8_BIAS_BITS 28u
+#define NPUC_SCALE_8_BIAS_BIAS 0
+#define NPUC_SCALE_8_BIAS_SIGNED 1
 
 /* instruction: The common header of every instruction. */
 #define NPUC_INSTRUCTION_BYTES 8u

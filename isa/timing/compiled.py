@@ -19,7 +19,8 @@ else:
 def compiled(function: F) -> F:
     """`function` compiled on its first call and, where a cache directory can be written, kept for the next process.
 
-    numba looks for callees' changes only in the file of the kernel, so kernels that call each other share a module.
+    numba looks for changes only in the text of the kernel's file. Kernels that call each other therefore share a
+    module, and a change of constants that they take from another module has to come with a change of theirs.
     """
     if not IS_COMPILED:
         return function

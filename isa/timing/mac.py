@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.code_table import STATES, TABLE_UNIT_BYTES, code_table_offset
-from isa.descriptors import SCALE, ElementType, Memory
+from isa.descriptors import ElementType, Memory
 from isa.errors import IsaError
+from isa.scale_record import record_bytes
 from isa.target import Target
 from isa.timing import part_table, parts
 from isa.timing.geometry import (
@@ -134,8 +135,9 @@ def _traffic(f: Rows, layer: Layer, ofm: Operand, walked: Ints) -> Traffic:
         (f.operand("ifm2", "ofm_channels").base, parts.RESIDUAL_BYTES),
     ):  # fmt: skip
         total.read(address, walked[:, column] // WORD_BYTES, walked[:, column])
-    scale_bytes = SCALE.length_bytes * layer.channels.extent
-    scales = f("scales") + SCALE.length_bytes * layer.channels.first
+    record = record_bytes(f("scale_form"))
+    scale_bytes = record * layer.channels.extent
+    scales = f("scales") + record * layer.channels.first
     total.read(scales, run_words(scales, scale_bytes), scale_bytes)
     table_bytes = TABLE_BYTES * f("use_table")
     total.read(f("table"), run_words(f("table"), table_bytes), table_bytes)
@@ -145,7 +147,7 @@ def _traffic(f: Rows, layer: Layer, ofm: Operand, walked: Ints) -> Traffic:
 
 
 def _read_code_table(f: Rows, traffic: Traffic) -> None:
-    table = f("scales") + code_table_offset(f("ofm_channels"))
+    table = f("scales") + code_table_offset(f("ofm_channels"), f("scale_form"))
     table_bytes = np.where(f("coded_words") > 0, TABLE_UNIT_BYTES * f("code_table"), 0)
     traffic.read(table, run_words(table, table_bytes), table_bytes)
 

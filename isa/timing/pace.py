@@ -6,7 +6,8 @@ from typing import cast
 
 import numpy as np
 
-from isa.descriptors import SCALE, Memory
+from isa.descriptors import Memory
+from isa.scale_record import record_bytes
 from isa.target import Target
 from isa.timing import part_table, parts
 from isa.timing.compiled import IS_COMPILED
@@ -41,7 +42,8 @@ def walk_parts(f: Rows, layer: Layer, compute: Ints, target: Target) -> Ints:
 def _columns(f: Rows, layer: Layer, compute: Ints, target: Target) -> list[Ints | int]:
     costs, board, channels = target.costs, target.board, layer.channels
     ofm, ifm2 = f.operand("ofm", "ofm_channels"), f.operand("ifm2", "ofm_channels")
-    scales = f("scales") + SCALE.length_bytes * channels.first
+    record = record_bytes(f("scale_form"))
+    scales = f("scales") + record * channels.first
     to_sram, from_ofm = ofm.base >> 30 == Memory.SRAM, ofm.base >> 30
     shared = np.where(to_sram & (not board.sram_shared_port), -1, from_ofm)
     write_rate = board.sram_read_bytes_per_cycle if board.sram_shared_port else board.sram_write_bytes_per_cycle
@@ -51,7 +53,7 @@ def _columns(f: Rows, layer: Layer, compute: Ints, target: Target) -> list[Ints 
         layer.is_one_chunk, layer.taps, target.architecture.cout_lanes, costs.weight_buffer_bytes // 2,
         f("weights"), f("weights") >> 30, 8 * f("coded_words"), costs.decoder_weights.numerator,
         costs.decoder_weights.denominator, costs.output_stage.numerator, costs.output_stage.denominator,
-        scales, scales >> 30, TABLE_BYTES * f("use_table"), f("table") >> 30, f("use_residual"), shared,
+        scales, scales >> 30, record, TABLE_BYTES * f("use_table"), f("table") >> 30, f("use_residual"), shared,
         _is_even(f, layer, ofm, ifm2),
         *compute.reshape(8, -1),
         board.flash_bytes_per_cycle, board.sram_read_bytes_per_cycle, board.dram_bytes_per_cycle, write_rate,

@@ -24,10 +24,10 @@ ROWS, PIXELS = 0, AXIS
 C, CHANNELS, BLOCK_C, K, K_CHANNELS, IS_DEPTHWISE, IS_ONE_CHUNK, TAPS, LANES, HALF = range(14, 24)
 WEIGHTS, WEIGHT_STREAM, CODED, DECODER, DECODER_PER, STAGE, STAGE_PER = range(24, 31)
 """CODED: bytes of the stream; rates of decoder and output stage as numerator and denominator."""
-SCALES, SCALE_STREAM, TABLE, TABLE_STREAM, USE_RESIDUAL, SHARED, IS_EVEN = range(31, 38)
-"""TABLE: bytes; SHARED: the stream of reads that the output goes through, -1: none; IS_EVEN: 1: one block of pixels
-further addresses are the same modulo 8, 2: one row of blocks further."""
-COMPUTE = 38
+SCALES, SCALE_STREAM, SCALE_RECORD, TABLE, TABLE_STREAM, USE_RESIDUAL, SHARED, IS_EVEN = range(31, 39)
+"""SCALE_RECORD: bytes of a channel; TABLE: bytes; SHARED: the stream of reads that the output goes through, -1: none;
+IS_EVEN: 1: one block of pixels further addresses are the same modulo 8, 2: one row of blocks further."""
+COMPUTE = 39
 """Datapath cycles of a block: (full, last) on rows, pixels and channels."""
 RATE = COMPUTE + 8
 """Bytes a cycle of each stream."""
@@ -55,7 +55,8 @@ def fill(row: Ints, table: Ints) -> int:
             end = stop if row[IS_ONE_CHUNK] else min(stop, (at // c0 + 1) * c0)
             n = _fill_chunk(row, table, n, first, c, size, at, end, stop)
             if at == start:
-                n_bytes = _run_bytes(row[SCALE_STREAM], row[SCALES], 10 * c, 10 * (c + size))
+                before = row[SCALE_RECORD] * c
+                n_bytes = _run_bytes(row[SCALE_STREAM], row[SCALES], before, before + row[SCALE_RECORD] * size)
                 table[(n - 1) * PART + SCALE_BYTES] = n_bytes
             at = end
         shares = 0

@@ -1,6 +1,7 @@
 """The parts of MAC instructions, walked through one after the other: when the last one begins, and what is left then.
 
-Kernels on int64, compiled where numba is installed; `row` describes an instruction, constants name its columns.
+Kernels on int64, compiled where numba is installed; `row` describes an instruction, the constants of `part_table`
+(`SCALE_RECORD` and so on) name its columns.
 Times are in ticks of 1/1024 cycle from the beginning of the body. The rules are those of docs/timing.md.
 """
 

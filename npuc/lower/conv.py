@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 
 import numpy as np
 
+from isa.scale_record import Scales, pack, shortest_form
 from isa.target import Target
 from npuc.graph.graph import Graph, Node
 from npuc.graph.types import Array
@@ -33,10 +33,11 @@ def pack_weights(weights: Array, lanes: int) -> bytes:
     return b"".join(parts)
 
 
-def pack_scales(bias: Array, multipliers: tuple[int, ...], shifts: tuple[int, ...]) -> bytes:
-    """The 10-byte records of bias, multiplier and shift, one a channel."""
-    rows = zip(bias.tolist(), multipliers, shifts, strict=True)
-    return b"".join(struct.pack("<iiBB", b, multiplier, shift, 0) for b, multiplier, shift in rows)
+def pack_scales(bias: Array, multipliers: tuple[int, ...], shifts: tuple[int, ...]) -> tuple[int, bytes]:
+    """`scale_form` and the records of bias, multiplier and shift, one a channel: the shortest that hold them all."""
+    scales = Scales(*(np.array(column, np.int64) for column in (bias, multipliers, shifts)))
+    form = shortest_form(scales)
+    return form, pack(scales, form)
 
 
 def residual_fields(residual: Residual) -> dict[str, int]:
@@ -59,8 +60,10 @@ def lower_conv(graph: Graph, node: Node, target: Target) -> list[Kernel]:
         raise ValueError("not a convolution")
     weights, bias = graph.constants[node.inputs[1]], graph.constants[node.inputs[2]]
     block, lanes = target.architecture.channel_block, target.architecture.cout_lanes
+    scale_form, scales = pack_scales(bias, op.multipliers, op.shifts)
     fields = {
         **window_fields(op.window),
+        "scale_form": scale_form,
         "double_round": int(op.double_round),
         "clamp_low": op.clamp[0],
         "clamp_high": op.clamp[1],
@@ -79,7 +82,7 @@ def lower_conv(graph: Graph, node: Node, target: Target) -> list[Kernel]:
     return [Kernel(
         node.name, "mac.depthwise" if op.is_depthwise else "mac.conv", node.sources, ofm,
         replace(image_operand(graph.values[node.inputs[0]], block), zero_point=op.input_zero_point), other, fields,
-        Parameters(pack_scales(bias, op.multipliers, op.shifts), table, b"", packed, channel_bytes),
+        Parameters(scales, table, b"", packed, channel_bytes),
         groups, True, op.window,
     )]  # fmt: skip
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from isa.descriptors import SCALE, ElementType, tensor_fields
+from isa.descriptors import SCALES, ElementType, tensor_fields
 from isa.record import WORD_BYTES
 from npuc.verify.binary import Decoded
 from npuc.verify.byteset import Lattice, lattice, visits_each_byte_once
@@ -117,16 +117,16 @@ def _parameters(decoded: Decoded, region: _Box) -> Iterator[Access]:
     """Weights, raw or coded, with their code table, and scales of a MAC instruction."""
     values, layer = decoded.values, decoded.layer
     n_bytes = layer["kernel_h"] * layer["kernel_w"] * values["k_channels"] * region.channels
+    record = SCALES[layer["scale_form"]].length_bytes
     if values["coded_words"]:
         n_bytes = values["coded_words"] * WORD_BYTES
-        table = layer["scales"] + -(-SCALE.length_bytes * layer["ofm_channels"] // TABLE_UNIT) * TABLE_UNIT
+        table = layer["scales"] + -(-record * layer["ofm_channels"] // TABLE_UNIT) * TABLE_UNIT
         units = layer["code_table"]
         yield replace(
             _flat("code table", table, [(max(units, 1) * TABLE_UNIT, 1)]), problem="" if units else "has no length"
         )
     yield _flat("weights", values["weights"], [(n_bytes, 1)])
-    scales = layer["scales"] + SCALE.length_bytes * region.c
-    yield _flat("scales", scales, [(SCALE.length_bytes * region.channels, 1)])
+    yield _flat("scales", layer["scales"] + record * region.c, [(record * region.channels, 1)])
 
 
 def _input_box(decoded: Decoded, region: _Box) -> _Box | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from isa import arithmetic
+from isa.scale_record import Scales
 from simulator.execute.binding import Binding
 from simulator.execute.constants import addition, clamp
 from simulator.execute.requantize import Requantization, requantize
-from simulator.execute.scales import Scales
 from simulator.memory import Array
 from simulator.operand import Region
 

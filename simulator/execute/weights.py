@@ -31,8 +31,9 @@ def bind_packed_weights(binding: Binding, n_weights: int) -> Callable[[], Array]
 
 
 def _code_table(binding: Binding) -> Array:
-    units = binding.descriptor["code_table"]
+    layer = binding.descriptor
+    units = layer["code_table"]
     if not units:
         raise binding.site.fault("coded weights in a layer with code_table 0", "say how long the layer's code table is")
-    address = binding.descriptor["scales"] + code_table_offset(binding.descriptor["ofm_channels"])
+    address = layer["scales"] + code_table_offset(layer["ofm_channels"], layer["scale_form"])
     return binding.memories.read_view(binding.site, Pattern(address, (TABLE_UNIT_BYTES * units,), (1,)))

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from isa.codec import CONDITION_QUEUES, Instruction, decode, decode_all, decode_program, encode, is_condition
 from isa.container_format import CONTAINER_HEADER, IO_ENTRY, IO_HEADER, SECTION_ENTRY
-from isa.descriptors import DESCRIPTORS, LAYER, SCALE
+from isa.descriptors import DESCRIPTORS, LAYER, SCALE, SCALES
 from isa.errors import IsaError
 from isa.fields import Field, RecordSpec
 from isa.instructions import BY_MNEMONIC, HEADER, INSTRUCTIONS, NO_CONDITION, InstructionSpec, Queue
 from isa.record import decode_record, encode_record
 from tests.isa.strategies import instructions, record_values
 
-RECORDS = (*DESCRIPTORS, SCALE, CONTAINER_HEADER, SECTION_ENTRY, IO_HEADER, IO_ENTRY)
+RECORDS = (*DESCRIPTORS, *SCALES, CONTAINER_HEADER, SECTION_ENTRY, IO_HEADER, IO_ENTRY)
 
 every_instruction = pytest.mark.parametrize("spec", INSTRUCTIONS, ids=lambda spec: spec.mnemonic)
 every_record = pytest.mark.parametrize("spec", RECORDS, ids=lambda spec: spec.name)

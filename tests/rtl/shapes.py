@@ -10,6 +10,7 @@ from simulator.machine import Machine
 from simulator.program import Program, load
 from tests.rtl.bench import Bytes, Job
 from tests.simulator.assemble import SRAM_BYTES, Assembly, sram
+from tests.simulator.layer import records
 
 Fields = dict[str, int]
 Random = np.random.Generator
@@ -22,7 +23,8 @@ IFM, RESIDUAL, OFM, WEIGHTS, SCALES, TABLE = 0x0000, 0x4000, 0x7000, 0xA000, 0xF
 BATCH_BYTES = 0x1700
 """A tensor of at most this many bytes has a second batch entry behind the first."""
 
-SCALE_DTYPE = np.dtype([("bias", "<i4"), ("multiplier", "<i4"), ("shift", "u1"), ("reserved", "u1")])
+SCALES_BYTES = 0x300
+"""From the constants of one `scale_form` to those of the next: 64 channels and a code table."""
 
 
 @dataclass(frozen=True)
@@ -137,14 +139,15 @@ def input_channels(rng: Random, channels: int) -> Fields:
 def output_stage(rng: Random, is_signed: bool, ofm: tuple[int, int, int], *, aligned: bool) -> Fields:
     """Both roundings, with and without a table (of signed values) and a residual operand."""
     use_table, use_residual = int(is_signed and rng.random() < 0.4), int(rng.random() < 0.4)
-    middle = 0 if is_signed else 128
+    middle, form = 0 if is_signed else 128, int(rng.integers(0, 4))
     layer = {
         "double_round": int(rng.integers(0, 2)),
         "use_table": use_table,
         "use_residual": use_residual,
         "clamp_low": middle - int(rng.integers(50, 129)),
         "clamp_high": middle + int(rng.integers(50, 128)),
-        "scales": sram(SCALES),
+        "scale_form": form,
+        "scales": sram(SCALES + SCALES_BYTES * form),
         "table": sram(TABLE),
     }
     if use_residual:
@@ -168,14 +171,14 @@ def _is_legal(case: Case, input_bytes: int, output_bytes: int) -> bool:
 
 
 def memory(rng: Random) -> Bytes:
-    """Random bytes; at SCALES constants of 64 channels that keep most outputs off the clamps."""
+    """Random bytes; from SCALES on constants of 64 channels in every form, which keep most outputs off the clamps."""
     result = rng.integers(0, 256, SRAM_BYTES, dtype=np.uint8)
-    scales = np.zeros(64, SCALE_DTYPE)
-    scales["bias"] = rng.integers(-5000, 5000, 64)
-    scales["multiplier"] = rng.integers(1 << 30, 1 << 31, 64)
-    scales["shift"] = rng.integers(38, 44, 64)
-    table = scales.tobytes()
-    result[SCALES : SCALES + len(table)] = np.frombuffer(table, np.uint8)
+    for form, largest in enumerate((1 << 27, 1 << 11, 1 << 19, 1 << 27)):
+        limit = np.where(np.arange(64) % 8 == 0, largest, min(largest, 5000))
+        bias, multiplier = rng.integers(-limit, limit), rng.integers(1 << 30, 1 << 31, 64)
+        table = records(form, bias, multiplier, rng.integers(38, 44, 64))
+        start = SCALES + SCALES_BYTES * form
+        result[start : start + len(table)] = np.frombuffer(table, np.uint8)
     return result
 
 

@@ -9,7 +9,18 @@ import pytest
 from isa.code_table import STATES, TABLE_UNIT_BYTES, code_table_offset, parse_table
 from npuc.lower.weight_code import encode_pieces
 from tests.rtl.bench import Bytes, Job, run
-from tests.rtl.shapes import LANES, SCALES, WEIGHTS, Case, draw, expected_sram, job_of, memory, program_of
+from tests.rtl.shapes import (
+    LANES,
+    SCALES,
+    SCALES_BYTES,
+    WEIGHTS,
+    Case,
+    draw,
+    expected_sram,
+    job_of,
+    memory,
+    program_of,
+)
 from tests.rtl.walk import LEAD, Order, words
 from tests.simulator.assemble import sram
 
@@ -25,6 +36,12 @@ def n_weights(case: Case, channels: int) -> int:
     return case.layer["kernel_h"] * case.layer["kernel_w"] * case.values["k_channels"] * channels
 
 
+def code_table_place(case: Case) -> int:
+    """Byte of sram."""
+    form = case.layer["scale_form"]
+    return SCALES + SCALES_BYTES * form + code_table_offset(case.layer["ofm_channels"], form)
+
+
 def coded(rng: Random, case: Case) -> tuple[Case, Bytes] | None:
     """The case with coded weights in sram; None where those of one group do not fit, or coding does not help."""
     if n_weights(case, LANES) > WEIGHT_BUFFER_BYTES:
@@ -37,7 +54,7 @@ def coded(rng: Random, case: Case) -> tuple[Case, Bytes] | None:
     if not piece.coded_words:
         return None
     before = memory(rng)
-    place = SCALES + code_table_offset(case.layer["ofm_channels"])
+    place = code_table_place(case)
     for offset, part in ((WEIGHTS, piece.data), (place, stored.table)):
         before[offset : offset + len(part)] = np.frombuffer(part, np.uint8)
     values = {**case.values, "weights": sram(WEIGHTS), "coded_words": piece.coded_words}
@@ -72,7 +89,7 @@ def in_one_part(case: Case) -> Case:
 
 def first_part(case: Case, job: Job) -> int:
     """Cycles from the start until the weights of the only part are there (docs/rtl.md, the start of coded weights)."""
-    place = SCALES + code_table_offset(case.layer["ofm_channels"])
+    place = code_table_place(case)
     table_bytes = TABLE_UNIT_BYTES * case.layer["code_table"]
     tokens = len(parse_table(job.sram[place : place + table_bytes].tobytes()))
     weights = n_weights(case, case.values["channels"])

@@ -171,7 +171,8 @@ class Order:
 
     def _add_constants(self, block: Block) -> None:
         first, count = block.channels
-        self.words += [Word()] * words(self.d["scales"] + 10 * first, 10 * count)
+        record = (10, 6, 7, 8)[self.d["scale_form"]]
+        self.words += [Word()] * words(self.d["scales"] + record * first, record * count)
         if len(self.blocks) == 1 and self.d["use_table"]:
             self.words += [Word()] * words(self.d["table"], 256)
         block.constants = len(self.words)

@@ -8,6 +8,9 @@ import numpy as np
 from isa import arithmetic
 from isa.arithmetic import Addition, Rescale
 
+RECORD_BYTES = (10, 6, 7, 8)
+"""Of a channel's constants, by `scale_form`."""
+
 Fields = Mapping[str, int]
 Point = tuple[int, int, int, int]
 
@@ -85,9 +88,8 @@ class ScalarMachine:
         return self.number(values["weights"] + group * self.lanes * products + row * width + lane, 1, True)
 
     def output_stage(self, layer: Fields, point: Point, total: int) -> int:
-        scale = layer["scales"] + 10 * point[3]
-        bias, multiplier = self.number(scale, 4, True), self.number(scale + 4, 4, True)
-        shift, double = self.number(scale + 8, 1, False), bool(layer["double_round"])
+        bias, multiplier, shift = self.scale(layer, point[3])
+        double = bool(layer["double_round"])
         added = bool(layer["use_residual"])
         zero_point = layer["mid_zero_point"] if added else layer["ofm_zero_point"]
         low, high = (layer["mid_low"], layer["mid_high"]) if added else (layer["clamp_low"], layer["clamp_high"])
@@ -97,6 +99,15 @@ class ScalarMachine:
         if added:
             value = self.sum(layer, point, value, layer["mid_zero_point"], 1)
         return value
+
+    def scale(self, layer: Fields, channel: int) -> tuple[int, int, int]:
+        """Bias, multiplier and shift."""
+        n_bytes = RECORD_BYTES[layer["scale_form"]]
+        at = layer["scales"] + n_bytes * channel
+        if n_bytes == 10:
+            return self.number(at, 4, True), self.number(at + 4, 4, True), self.number(at + 8, 1, False)
+        bias, low = divmod(self.number(at, n_bytes, True), 1 << 36)
+        return bias, (1 << 30) + low % (1 << 30), low >> 30
 
     def sum(self, layer: Fields, point: Point, first: int, first_zero_point: int, sign: int) -> int:
         second = self.read(layer, "ifm2", point)

@@ -35,7 +35,7 @@ def coded(per_channel: int) -> CodedWeights:
 def scales_and(table: bytes) -> bytes:
     row = np.zeros(OUTPUTS, [("bias", "<i4"), ("multiplier", "<i4"), ("shift", "u1"), ("reserved", "u1")])
     row["multiplier"], row["shift"] = 1 << 30, 36
-    return row.tobytes().ljust(code_table_offset(OUTPUTS), b"\0") + table
+    return row.tobytes().ljust(code_table_offset(OUTPUTS, 0), b"\0") + table
 
 
 def layer_of(mnemonic: str, head: int, table: bytes) -> tuple[Fields, Fields, int]:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from simulator.machine import Machine
 from simulator.program import load
 from tests.simulator.assemble import SRAM_BYTES, Assembly
+from tests.simulator.layer import records
 from tests.simulator.layouts import (
     Fields,
     Shape,
@@ -50,11 +51,12 @@ def output_stages(draw: st.DrawFn, assembly: Assembly, ofm: Shape) -> Fields:
     layer |= {"double_round": draw(st.integers(0, 1)), "use_table": int(use_table)}
     layer |= draw(clamps(layer["ofm_type"] == 0))
     rng = np.random.default_rng(draw(st.integers(0, 1 << 20)))
-    scales = np.zeros(ofm.channels, [("bias", "<i4"), ("multiplier", "<i4"), ("shift", "u1"), ("reserved", "u1")])
-    scales["bias"] = rng.integers(-5000, 5000, ofm.channels)
-    scales["multiplier"] = rng.integers(1 << 30, (1 << 31) - 1, ofm.channels)
-    scales["shift"] = rng.integers(34, 44, ofm.channels)
-    layer |= {"scales": assembly.constant(scales.tobytes())}
+    form = draw(st.integers(0, 3))
+    limit = 2048 if form == 1 else 5000
+    bias, multiplier, shift = (
+        rng.integers(low, high, ofm.channels) for low, high in ((-limit, limit), (1 << 30, 1 << 31), (34, 44))
+    )
+    layer |= {"scale_form": form, "scales": assembly.constant(records(form, bias, multiplier, shift))}
     if use_table:
         layer |= {"table": assembly.constant(rng.integers(0, 256, 256, dtype=np.uint8).tobytes())}
     if draw(st.booleans()):

@@ -14,7 +14,8 @@ from tests.stepped.model_access import WORD, Operand, operand, pieces, plain, re
 from tests.stepped.model_plan import INPUT, RESIDUAL, SCALES, SECOND, STREAMS, TABLE
 from tests.stepped.model_unit import UnitRows, amount
 
-SCALE_BYTES, TABLE_BYTES = 10, 256
+SCALE_BYTES, TABLE_BYTES = (10, 6, 7, 8), 256
+"""Of a channel, by the layer's `scale_form`."""
 
 Values = Mapping[str, int]
 
@@ -242,9 +243,9 @@ def _add_parts(unit: UnitRows, mac: Mac, block: Block, first_block: int, body: V
 
 def _add_parameters(unit: UnitRows, mac: Mac, block: Block, body: Values) -> None:
     """Scales of the block's channels, and the table with the first: once an instruction, behind the first chunk."""
-    layer, before = mac.layer, SCALE_BYTES * (block.c - mac.values["c"])
-    memory, scales = split_address(layer["scales"] + SCALE_BYTES * mac.values["c"])
-    length = SCALE_BYTES * block.channels
+    layer, record = mac.layer, SCALE_BYTES[mac.layer["scale_form"]]
+    before, length = record * (block.c - mac.values["c"]), record * block.channels
+    memory, scales = split_address(layer["scales"] + record * mac.values["c"])
     words = run_words(scales, before + length) - (run_words(scales, before) if before else 0)
     unit.job(SCALES, mac.index, amount(memory, words, length), **body)
     if layer["use_table"] and not before:
@@ -257,7 +258,7 @@ def _add_code_table(unit: UnitRows, mac: Mac) -> None:
     """The code table comes before the weights; a step without loads or outputs stands for filling the decoder."""
     layer = mac.layer
     length = TABLE_UNIT_BYTES * layer["code_table"]
-    memory, table = split_address(layer["scales"] + code_table_offset(layer["ofm_channels"]))
+    memory, table = split_address(layer["scales"] + code_table_offset(layer["ofm_channels"], layer["scale_form"]))
     unit.job(SECOND, mac.index, amount(memory, run_words(table, length), length))
     unit.steps.extend(
         1,

@@ -72,13 +72,15 @@ def _four(start: int, layer: Mapping[str, int], side: str) -> Iterator[int]:
 def _constants(instruction: Instruction, layer: Mapping[str, int]) -> Iterator[int]:
     v, name = instruction.values, instruction.mnemonic
     if name.startswith("mac."):
+        record = (10, 6, 7, 8)[layer["scale_form"]]
         n_weights = layer["kernel_h"] * layer["kernel_w"] * v["k_channels"] * v["channels"]
         if v["coded_words"]:
             n_weights = 8 * v["coded_words"]
-            table = layer["scales"] + (10 * layer["ofm_channels"] + 15) // 16 * 16
+            table = layer["scales"] + (record * layer["ofm_channels"] + 15) // 16 * 16
             yield from range(table, table + 16 * layer["code_table"])
         yield from range(v["weights"], v["weights"] + n_weights)
-        yield from range(layer["scales"] + 10 * v["c"], layer["scales"] + 10 * (v["c"] + v["channels"]))
+        first = layer["scales"] + record * v["c"]
+        yield from range(first, first + record * v["channels"])
     if name == "vec.table" or (name.startswith("mac.") and layer["use_table"]):
         yield from range(layer["table"], layer["table"] + 256)
 
