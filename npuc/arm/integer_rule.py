@@ -27,6 +27,8 @@ def _conv(op: QConv, memory: MemoryMap, inputs: Sequence[View], output: View) ->
     scales = np.stack([np.asarray(op.multipliers), np.asarray(op.shifts)], axis=1).astype(np.int32)
     zero_point, clamp, addition = op.output_zero_point, op.clamp, _NO_ADDITION
     if (r := op.residual) is not None:
+        if op.dtype != "int8":
+            raise ValueError(f"a residual of {op.dtype}")
         zero_point, clamp = r.mid_zero_point, r.mid_clamp
         factors = map(_rescale, (r.accumulator, r.other, r.result))
         zero_points = (r.mid_zero_point, r.other_zero_point, op.output_zero_point)

@@ -26,7 +26,7 @@ class OutputStage:
         self._table = binding.table() if layer["use_table"] else None
         self._residual, zero_point, bounds = None, binding.operand("ofm").zero_point, clamp(binding)
         if layer["use_residual"]:
-            binding.require_8_bit("ifm2")
+            binding.require_integers("ifm2")
             zero_point, bounds = layer["mid_zero_point"], clamp(binding, "mid_low", "mid_high")
             self._addition = addition(binding, zero_point)
             self._residual = binding.reads("ifm2", region)

@@ -54,6 +54,7 @@ SIZE = st.integers(1, 3)
 PAD = st.integers(0, 2)
 INT8 = st.integers(-128, 127)
 RANGE = st.sampled_from([(-128, 127), (-100, 90), (-5, 5)])
+WIDE = st.sampled_from([(-32768, 32767), (-3000, 90)])
 
 
 @st.composite
@@ -66,21 +67,23 @@ def cases(draw: st.DrawFn) -> tuple[QConv, list[Array]]:
                     draw(st.tuples(PAD, PAD, PAD, PAD)))  # fmt: skip
     size = [(k - 1) * d + draw(SIZE) for k, d in zip(window.kernel, window.dilation, strict=True)]
     factors = [quantize_multiplier(0.5 ** draw(st.integers(1, 9)) * 0.9) for _ in range(oc)]
+    table = tuple(rng.integers(-128, 128, 256).tolist()) if draw(st.booleans()) else None
+    is_wide = table is None and draw(st.booleans())
     residual = None
     if draw(st.booleans()):
         scales = addition_rescales(0.5, 0.3, 0.7)
-        residual = Residual(20, *scales, draw(INT8), draw(RANGE), draw(INT8))
-    table = tuple(rng.integers(-128, 128, 256).tolist()) if draw(st.booleans()) else None
+        residual = Residual(12 if is_wide else 20, *scales, draw(INT8), draw(WIDE if is_wide else RANGE), draw(INT8))
     op = QConv(
         window, groups, draw(INT8) + (128 if dtype is np.uint8 else 0), draw(INT8),
         tuple(f.multiplier for f in factors), tuple(f.shift for f in factors),
-        draw(st.booleans()), draw(RANGE), table, residual,
+        draw(st.booleans()), draw(WIDE if is_wide else RANGE), table, residual, dtype="int16" if is_wide else "int8",
     )  # fmt: skip
     limits = np.iinfo(dtype)
     x = rng.integers(limits.min, limits.max + 1, (2, groups * depth, *size)).astype(dtype)
     weights = rng.integers(-128, 128, (oc, depth, *window.kernel)).astype(np.int8)
     bias = rng.integers(-2000, 2000, oc).astype(np.int32)
-    other = rng.integers(-128, 128, (2, oc, *window.output_shape(*size))).astype(np.int8)
+    span = 1 << (15 if is_wide else 7)
+    other = rng.integers(-span, span, (2, oc, *window.output_shape(*size))).astype(op.dtype)
     arrays: list[Array] = [x, weights, bias, other]
     return op, arrays if residual else arrays[:3]
 

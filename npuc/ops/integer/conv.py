@@ -37,7 +37,7 @@ class Residual:
 @dataclass(frozen=True)
 class QConv(Op):
     """Convolution: x int8|uint8 [n,ic,h,w], weights int8 [oc,ic/groups,kh,kw], bias int32 [oc], with a residual also
-    other int8 [n,oc,oh,ow] -> y int8 [n,oc,oh,ow], or int16 where there is neither table nor residual.
+    other [n,oc,oh,ow] of the output's type -> y int8 [n,oc,oh,ow], or int16 where there is no table.
 
     Padding reads the input zero point. Output stage: accumulator + bias, times multipliers[oc] / 2^shifts[oc], plus
     zero point, clamp, table, residual. `weight_zero_point` is that of all weights; it is 0 except in models that come
@@ -70,15 +70,15 @@ class QConv(Op):
         require_operand(weights, "weights", self.weight_zero_point)
         self._require_weights(x, weights, bias)
         require_range(self.clamp, self.dtype)
-        if self.dtype != "int8" and (self.table is not None or self.residual is not None):
-            raise ValueError(f"{self.dtype} output with a table or a residual")
+        if self.dtype != "int8" and self.table is not None:
+            raise ValueError(f"{self.dtype} output with a table")
         if self.table is not None:
             require_table(self.table)
         oh, ow = self.window.output_shape(*x.shape[2:])
         y = TensorType(self.dtype, (x.shape[0], weights.shape[0], oh, ow))
         if self.residual is not None:
-            require_range(self.residual.mid_clamp)
-            require_operand(inputs[3], "residual", self.residual.other_zero_point)
+            require_range(self.residual.mid_clamp, self.dtype)
+            require_operand(inputs[3], "residual", self.residual.other_zero_point, (self.dtype,))
             if inputs[3].shape != y.shape:
                 raise ValueError(f"residual {list(inputs[3].shape)} differs from the output {list(y.shape)}")
         return (y,)
@@ -104,7 +104,7 @@ class QConv(Op):
         return (self.output_stage(sums + bias[:, None, None], *inputs[3:]),)
 
     def output_stage(self, acc: Array, other: Array | None = None) -> Array:
-        """int8 output of int32 accumulators, bias included; both [n,oc,oh,ow]."""
+        """Output of int32 accumulators, bias included; both [n,oc,oh,ow]."""
         multipliers = np.asarray(self.multipliers, np.int64)[:, None, None]
         shifts = np.asarray(self.shifts, np.int64)[:, None, None]
         zero_point, (low, high) = self.output_zero_point, self.clamp
@@ -115,7 +115,7 @@ class QConv(Op):
         if self.table is not None:
             y = arithmetic.lookup(np.asarray(self.table, np.int8), y)
         if self.residual is not None and other is not None:
-            y = arithmetic.residual(y, other, self._addition(self.residual)).astype(np.int8)
+            y = arithmetic.residual(y, other, self._addition(self.residual)).astype(self.dtype)
         return y
 
     def _addition(self, residual: Residual) -> Addition:
