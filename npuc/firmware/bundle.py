@@ -37,6 +37,8 @@ RUNTIME = Path(__file__).parent / "runtime"
 CMAKE = Path(__file__).parent / "cmake"
 ZEPHYR = Path(__file__).parent
 """The module of Zephyr: the folder that holds zephyr/module.yml."""
+OPTIONAL = ("npuc_float.c", "npuc_weights.c")
+"""Sources of the runtime that the driver does without."""
 MANIFEST = "npuc.json"
 """Marks a folder of ours, which may be replaced."""
 
@@ -86,7 +88,7 @@ def bundle_files(models: Sequence[Model]) -> dict[str, bytes]:
     files = {path.name: path.read_text(encoding="utf-8") for path in sorted(RUNTIME.iterdir())}
     # Without models, the driver is for any that may come.
     files |= kernel_files([name for model in models for name in model.kernels] if models else None)
-    runtime = [name for name in files if name.endswith(".c") and name != "npuc_float.c"]
+    runtime = [name for name in files if name.endswith(".c") and name not in OPTIONAL]
     files |= {"npuc_isa.h": c_header(), "npuc_registers.h": registers_header()}
     for model in models:
         made = {

@@ -214,7 +214,7 @@ def makefile_text(models: Sequence[Model], runtime: Sequence[str]) -> str:
     sources = [*runtime, *(f"{model.name}{suffix}" for model in models for suffix in (".c", "_program.c"))]
     rows = " \\\n".join(f"  $(NPUC_DIR){name}" for name in sources)
     return (
-        "# include path/npuc.mk, compile $(NPUC_SOURCES) with $(NPUC_CFLAGS); npuc_float.c is optional.\n"
+        "# include path/npuc.mk, compile $(NPUC_SOURCES) with $(NPUC_CFLAGS). Optional: npuc_float.c, npuc_weights.c.\n"
         "# -ffp-contract=off: kernels of float32 compute the same bits everywhere.\n"
         "NPUC_DIR := $(dir $(lastword $(MAKEFILE_LIST)))\n"
         f"NPUC_CFLAGS := -I$(NPUC_DIR) -ffp-contract=off\nNPUC_SOURCES := \\\n{rows}\n"

@@ -32,7 +32,7 @@ if(NOT TARGET npuc_runtime)
   target_compile_options(npuc_kernels PRIVATE -ffp-contract=off)
   add_library(npuc_runtime STATIC
     "${_npuc_runtime}/npuc_driver.c" "${_npuc_runtime}/npuc_program.c" "${_npuc_runtime}/npuc_calls.c"
-    "${_npuc_runtime}/npuc_hooks.c" "${_npuc_runtime}/npuc_float.c")
+    "${_npuc_runtime}/npuc_hooks.c" "${_npuc_runtime}/npuc_float.c" "${_npuc_runtime}/npuc_weights.c")
   target_link_libraries(npuc_runtime PUBLIC npuc_kernels)
 endif()
 

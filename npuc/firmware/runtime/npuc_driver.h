@@ -44,7 +44,8 @@ extern "C" {
     X(ARENA_TOO_SMALL, "the arena is too small") \
     X(TIMEOUT, "the program has not ended in time") \
     X(DEVICE_FAULT, "the NPU stopped with a fault") \
-    X(KERNEL_FAILED, "a kernel refused its parameters")
+    X(KERNEL_FAILED, "a kernel refused its parameters") \
+    X(BAD_WEIGHTS, "coded weights are malformed")
 
 #define NPUC_STATUS_NAME(name, text) NPUC_ERROR_##name,
 typedef enum npuc_status { NPUC_OK, NPUC_STATUSES(NPUC_STATUS_NAME) NPUC_STATUS_COUNT } npuc_status;
