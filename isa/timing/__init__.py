@@ -1,7 +1,7 @@
 """Cycle costs: `work_of` turns decoded instructions into amounts, `simulate` turns amounts into times."""
 
 from isa.timing.bound import bound_cycles, scale_sim_cycles
-from isa.timing.mac import block_fits
+from isa.timing.mac import block_fits, least_cycles
 from isa.timing.scoreboard import (
     TICKS,
     Blocked,
@@ -26,6 +26,7 @@ __all__ = [
     "Work",
     "block_fits",
     "bound_cycles",
+    "least_cycles",
     "queue_of",
     "scale_sim_cycles",
     "schedule_of",

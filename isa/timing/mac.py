@@ -15,6 +15,7 @@ from isa.target import Target
 from isa.timing import part_table, parts
 from isa.timing.geometry import (
     WORD_BYTES,
+    Axis,
     Ints,
     Operand,
     ceil_div,
@@ -190,3 +191,42 @@ def _require_fit(f: Rows, target: Target) -> None:
             f"instruction {int(f.index[bad[0]])}: block exceeds half of a buffer of target {target.name} ({found})",
             "make block_h, block_w or block_c smaller",
         )
+
+
+def least_cycles(columns: Mapping[str, Ints], target: Target) -> Ints:
+    """Cycles that each MAC instruction [n] of `columns` takes at least, without a walk through its parts.
+
+    The datapath, or what passes the port of SRAM and the flash for certain: weights once for each block of pixels, the
+    inner of the input once for each block of channels, the output.
+    """
+    f = Rows(columns, np.arange(len(columns["opcode"])))
+    layer, ofm = layer_of(f), f.operand("ofm", "ofm_channels")
+    blocks = _all_blocks(_block_cycles(f, layer, target), layer)
+    compute = np.maximum(blocks, _decoder_cycles(f, layer, target))
+    coded, raw = WORD_BYTES * f("coded_words"), layer.channels.extent * layer.channel_weights
+    passes = np.where(layer.is_depthwise, layer.channels.extent, layer.channels.count * layer.k_channels)
+    area = _inner(f, layer.rows, "h", "pad_top", "ifm_height") * _inner(f, layer.pixels, "w", "pad_left", "ifm_width")
+    outputs = layer.rows.extent * layer.pixels.extent * layer.channels.extent * ofm.element
+    traffic = Traffic(len(f.index))
+    for address, n_bytes in (
+        (f("weights"), layer.n_pixel_blocks * np.where(coded > 0, coded, raw)),
+        (layer.ifm.base, area * passes * layer.ifm.element),
+    ):
+        traffic.read(address, n_bytes // WORD_BYTES, n_bytes)
+    traffic.write(ofm.base, outputs // WORD_BYTES)
+    board = target.board
+    read, write = WORD_BYTES * traffic.read_words, WORD_BYTES * traffic.write_words
+    port = (read + write if board.sram_shared_port else read) // board.sram_read_bytes_per_cycle
+    least: Ints = np.stack([compute, port, traffic.flash_bytes // board.flash_bytes_per_cycle]).max(axis=0)
+    return least
+
+
+def _inner(f: Rows, axis: Axis, name: str, pad: str, limit: str) -> Ints:
+    """Input rows or pixels that are read for certain; none where windows leave gaps and the tensor."""
+    reach, stride = f(f"kernel_{name}"), f(f"stride_{name}")
+    begin = axis.first * stride - f(pad)
+    end = begin + (axis.extent - 1) * stride + reach
+    is_inside = (begin >= 0) & (end <= f(limit))
+    of_windows = np.where(is_inside, axis.extent * reach, 0)
+    spanned = np.maximum(np.minimum(end, f(limit)) - np.maximum(begin, 0), 0)
+    return np.where(f(f"dilation_{name}") > 1, 0, np.where(stride > reach, of_windows, spanned))

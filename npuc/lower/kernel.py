@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from isa.resize import positions
 from isa.target import Target
@@ -72,29 +73,33 @@ class Parameters:
         first, last, per_channel = channels.start, channels.stop, self.weight_channel_bytes
         if not self.pieces:
             return WeightPiece(first, last, first * per_channel, last * per_channel)
-        return next(piece for piece in self.pieces if (piece.first, piece.last) == (first, last))
+        return self._by_channels[first, last]
 
-    @property
+    @cached_property
+    def _by_channels(self) -> dict[tuple[int, int], WeightPiece]:
+        return {(piece.first, piece.last): piece for piece in self.pieces}
+
+    @cached_property
     def code_table_offset(self) -> int:
         """Byte offset of the weights' code table, directly behind the scales."""
         return _aligned(len(self.scales))
 
-    @property
+    @cached_property
     def table_offset(self) -> int:
         """Byte offset of the table that maps outputs."""
         return self.code_table_offset + _aligned(len(self.code_table))
 
-    @property
+    @cached_property
     def operand_offset(self) -> int:
         """Byte offset of the constant operand."""
         return self.table_offset + _aligned(len(self.table))
 
-    @property
+    @cached_property
     def head_bytes(self) -> int:
         """Bytes of everything but the weights."""
         return self.operand_offset + _aligned(len(self.operand))
 
-    @property
+    @cached_property
     def n_bytes(self) -> int:
         """Bytes of everything, padded to the alignment."""
         return self.head_bytes + _aligned(len(self.weights))

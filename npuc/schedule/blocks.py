@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -11,7 +11,7 @@ import numpy as np
 from isa.descriptors import Memory, address
 from isa.instructions import BY_MNEMONIC
 from isa.target import Target
-from isa.timing import Work, block_fits, bound_cycles, work_of
+from isa.timing import Work, block_fits, bound_cycles, least_cycles, work_of
 from npuc.errors import DoesNotFit
 from npuc.graph.types import Array
 from npuc.lower.kernel import Kernel
@@ -127,9 +127,9 @@ def _priced(requests: Sequence[Request], target: Target) -> list[Choice]:
     columns = {name: column[owner] for name, column in request_columns(requests).items()}
     columns |= {"block_h": shape[:, 0], "block_w": shape[:, 1], "block_c": shape[:, 2] // 8}
     if requests[0].kernel.is_mac:
-        fits = np.flatnonzero(block_fits(columns, target))
-        columns = {name: column[fits] for name, column in columns.items()}
-        owner, shape = owner[fits], shape[fits]
+        hopeful = _hopeful(columns, owner, target)
+        columns = {name: column[hopeful] for name, column in columns.items()}
+        owner, shape = owner[hopeful], shape[hopeful]
     work = work_of(columns, target)
     cycles, roofs = busy_cycles(work, target), bound_cycles(work, target)
     best = np.lexsort((np.arange(len(owner)), cycles, owner))
@@ -143,6 +143,21 @@ def _priced(requests: Sequence[Request], target: Target) -> list[Choice]:
         words, flash = work.read_words[at] + work.write_words[at], work.flash_bytes[at]
         result.append(Choice((h, w, c), int(cycles[at]), int(roofs[at]), int(words), int(flash)))
     return result
+
+
+def _hopeful(columns: Mapping[str, Array], owner: Array, target: Target) -> Array:
+    """The rows of MAC blocks that fit and may be the best of their owner: those whose least cycles are not above what
+    the most hopeful one takes, of those the largest."""
+    places = np.flatnonzero(block_fits(columns, target))
+    columns, owner = {name: column[places] for name, column in columns.items()}, owner[places]
+    least = least_cycles(columns, target)
+    size = columns["block_h"] * columns["block_w"] * columns["block_c"]
+    order = np.lexsort((-size, least, owner))
+    owners, first = np.unique(owner[order], return_index=True)
+    sample = {name: column[order[first]] for name, column in columns.items()}
+    taken = busy_cycles(work_of(sample, target), target)
+    found: Array = places[least <= taken[np.searchsorted(owners, owner)]]
+    return found
 
 
 def _no_block(kernel: Kernel, target: Target) -> DoesNotFit:

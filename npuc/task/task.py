@@ -12,6 +12,8 @@ from npuc.errors import InvalidGraph
 from npuc.lower.coding import Cuts
 from npuc.lower.kernel import Kernel
 
+_QUEUES = {mnemonic: spec.queue for mnemonic, spec in BY_MNEMONIC.items()}
+
 BufferKind = Literal["input", "output", "activation", "parameters"]
 
 
@@ -73,7 +75,7 @@ class Compute:
     @property
     def queue(self) -> Queue:
         """The queue of the instruction."""
-        return BY_MNEMONIC[self.mnemonic].queue
+        return _QUEUES[self.mnemonic]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from isa.descriptors import Memory, address
 from isa.errors import IsaError
 from isa.instructions import BY_MNEMONIC
+from isa.target import Target
 from isa.target_file import load_target
-from isa.timing import Work, block_fits, bound_cycles, scale_sim_cycles, work_of, work_of_one
+from isa.timing import Work, block_fits, bound_cycles, least_cycles, scale_sim_cycles, work_of, work_of_one
 
 Values = dict[str, int]
 
@@ -358,6 +359,20 @@ def test_int8_weights_never_beat_the_array(v: Values) -> None:
     macs = v["height"] * v["width"] * v["channels"] * v["kernel_h"] * v["kernel_w"] * v["k_channels"]
     for target in (EDGE, U55):
         assert work_of_one("mac.conv", v, target)["compute"] * 256 >= macs
+
+
+@given(st.booleans().flatmap(lambda d: st.tuples(st.just(d), layers(d))), st.sampled_from((EDGE, U55)))
+@settings(max_examples=300, deadline=None)
+def test_least_cycles_are_a_bound_of_the_busiest_resource(case: tuple[bool, Values], target: Target) -> None:
+    is_depthwise, v = case
+    for prefix in ("ifm", "ofm"):  # no two pixels share bytes
+        pixel = 2 * v[f"{prefix}_c0"]
+        v |= {f"{prefix}_{name}": pixel for name in ("pixel", "last_pixel")}
+        v |= {f"{prefix}_row": 32 * pixel, f"{prefix}_last_row": 32 * pixel, f"{prefix}_block": 1024 * pixel}
+    columns = {name: np.array([value]) for name, value in v.items()}
+    columns["opcode"] = np.array([BY_MNEMONIC["mac.depthwise" if is_depthwise else "mac.conv"].opcode])
+    assume(block_fits(columns, target).all())
+    assert least_cycles(columns, target) <= bound_cycles(work_of(columns, target), target)
 
 
 def test_bound_is_the_busiest_resource() -> None:
