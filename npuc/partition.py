@@ -20,7 +20,16 @@ from npuc.layout.assign import assign_layouts
 from npuc.layout.copies import gather_operands
 from npuc.layout.in_place import reuse_operands
 from npuc.legalize import Reason, violation
-from npuc.lower import Kernel, has_arm_kernel, lower_node, lower_on_arm, share_parameters, store_nodes
+from npuc.lower import (
+    Kernel,
+    delayed,
+    has_arm_kernel,
+    lower_node,
+    lower_on_arm,
+    share_parameters,
+    store_nodes,
+    with_stores,
+)
 from npuc.lower.kernel import RULES
 from npuc.ops.structure import Slice
 from npuc.schedule.blocks import choose_block
@@ -77,23 +86,31 @@ def _refusal(graph: Graph, node: Node, target: Target) -> Reason | None:
 
 def _lower(placed: Graph, target: Target, reasons: Mapping[str, Reason]) -> tuple[list[Kernel], dict[str, Reason]]:
     """Kernels of a placed graph, and the nodes that turn out to be none of the NPU's."""
-    kernels: list[Kernel] = []
     refused: dict[str, Reason] = {}
-    stores = store_nodes(placed)
-    for node in (*placed.nodes, *stores):
+
+    def lowered(node: Node) -> list[Kernel]:
         if node.name in reasons:
-            kernels.append(_on_arm(placed, node, target, reasons[node.name]))
-            continue
+            return [_on_arm(placed, node, target, reasons[node.name])]
         try:
             found = lower_node(placed, node, target)
         except ValueError as error:
             refused[node.name] = Reason(str(error))
-            continue
+            return []
         misfit = next((reason for kernel in found for reason in _misfits(kernel, target)), None)
         if misfit is not None:
             refused[node.name] = misfit
-        kernels += [replace(kernel, spatial=False) for kernel in found] if node in stores else found
-    return kernels, refused
+        return found
+
+    kernels = [kernel for node in placed.nodes for kernel in lowered(node)]
+    stored = with_stores(kernels, [lowered(node) for node in store_nodes(placed)])
+    return delayed(stored, _kept(placed)), refused
+
+
+def _kept(placed: Graph) -> set[str]:
+    """Storages that are live until the end: outputs, and states, whose new contents are copied to them."""
+    values = (*placed.outputs, *(state.input for state in placed.states))
+    layouts = ((name, placed.values[name].layout) for name in values)
+    return {layout.storage if layout is not None else name for name, layout in layouts}
 
 
 def _on_arm(placed: Graph, node: Node, target: Target, reason: Reason) -> Kernel:

@@ -1,4 +1,4 @@
-"""States: behind the last node, what the next call reads is copied to where it reads it."""
+"""States: what the next call reads is copied to where it reads it, as soon as nothing reads the old state any more."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from npuc.layout.trans_data import TransData
 
 
 def store_nodes(graph: Graph) -> list[Node]:
-    """A TransData for each state of a placed graph; all of them follow every read of the old states.
-
-    They are not spatial: stripes would overwrite rows of the old state before others have read them.
-    """
+    """A TransData for each state of a placed graph, to be run behind every read of the old state."""
     kept = {state.input for state in graph.states}
     nodes = []
     for state in graph.states:
