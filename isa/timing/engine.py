@@ -32,8 +32,10 @@ QUEUE, LEAD, DRAIN, STREAM_END, DESCRIPTOR, PACE_CLASS, AMOUNTS = range(7)
 WAIT_QUEUE = AMOUNTS + PHASES * RESOURCES
 WAIT_COUNT = WAIT_QUEUE + CONDITIONS
 STRAIN = WAIT_COUNT + CONDITIONS
-"""By resource: 1/1024 by which the pace slows down per part of the resource that others take."""
-ROW = STRAIN + RESOURCES
+FULL_STRAIN = STRAIN + RESOURCES
+"""By resource: 1/1024 by which the pace slows down per part of the resource that others take, while they take little,
+and while they take all."""
+ROW = FULL_STRAIN + RESOURCES
 
 START, ISSUE_END, RETIRE, CHARGED = range(4)
 """Columns of `times`; CHARGED by class."""
@@ -280,8 +282,10 @@ def _pace_rate(rows: Ints, s: Ints, q: int) -> int:
     """Others slow the pace down where it is that of a resource that they use, too."""
     rate, i, agent = WHOLE, s[BACK + q], QUEUES + q
     for r in range(READ, RESOURCES):
-        if s[LEFT + agent * RESOURCES + r] > 0 and rows[i, STRAIN + r] > 0:
-            rate -= rows[i, STRAIN + r] * (WHOLE - _level(s, r, agent)) // WHOLE
+        if s[LEFT + agent * RESOURCES + r] > 0 and rows[i, FULL_STRAIN + r] > 0:
+            taken = WHOLE - _level(s, r, agent)
+            strain = rows[i, STRAIN + r] + (rows[i, FULL_STRAIN + r] - rows[i, STRAIN + r]) * taken // WHOLE
+            rate -= strain * taken // WHOLE
     return int(max(rate, 1))
 
 

@@ -62,15 +62,19 @@ def _first_load(f: Rows, layer: Layer, walked: Ints) -> dict[str, Ints]:
 
 
 def _strain(walked: Ints, target: Target) -> dict[str, Ints]:
-    """How much of what others take of each stream pace loses: between all that parts which wait for it anyway lose, and
-    all that every chunk would lose with half of it if none made up for another, the mean."""
+    """How much of what others take of each stream pace loses: while they take little, what parts which wait for it
+    anyway lose; while they take nearly all, what every chunk would lose with half of it if none made up for another."""
     whole = np.maximum(walked[:, parts.PACE], 1)[:, None]
     waits, at_half = (walked[:, first : first + part_table.STREAMS] for first in (parts.WAITS, parts.AT_HALF))
     most = np.maximum(2 * whole * at_half // (whole + at_half), waits)
-    flash, read, dram, write = np.minimum(_WHOLE * (waits + most) // (2 * whole), _WHOLE).T
-    if target.board.sram_shared_port:
-        read, write = np.minimum(read + write, _WHOLE), np.zeros_like(write)
-    return {"strain_read": read, "strain_write": write, "strain_flash": flash, "strain_dram": dram}
+    result: dict[str, Ints] = {}
+    for name, loss in (("strain", waits), ("full_strain", most)):
+        flash, read, dram, write = np.minimum(_WHOLE * loss // whole, _WHOLE).T
+        if target.board.sram_shared_port:
+            read, write = np.minimum(read + write, _WHOLE), np.zeros_like(write)
+        columns = {"read": read, "write": write, "flash": flash, "dram": dram}
+        result |= {f"{name}_{memory}": column for memory, column in columns.items()}
+    return result
 
 
 def _last_amounts(ofm: Operand, total: Traffic, elements: Ints, walked: Ints, target: Target) -> dict[str, Ints]:

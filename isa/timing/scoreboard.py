@@ -190,11 +190,14 @@ def _rows(work: Work, schedule: Schedule, target: Target) -> Ints:
     rows[:, engine.AMOUNTS : engine.WAIT_QUEUE] = amounts.reshape(len(work), engine.PHASES * engine.RESOURCES)
     rows[:, engine.WAIT_QUEUE : engine.WAIT_COUNT] = schedule.wait_queue
     rows[:, engine.WAIT_COUNT : engine.STRAIN] = schedule.wait_count
-    for resource, strain in (
-        (Resource.SRAM_READ, work.strain_read), (Resource.SRAM_WRITE, work.strain_write),
-        (Resource.FLASH, work.strain_flash), (Resource.DRAM, work.strain_dram),
-    ):  # fmt: skip
+    for resource, strain, full_strain in (
+        (Resource.SRAM_READ, work.strain_read, work.full_strain_read),
+        (Resource.SRAM_WRITE, work.strain_write, work.full_strain_write),
+        (Resource.FLASH, work.strain_flash, work.full_strain_flash),
+        (Resource.DRAM, work.strain_dram, work.full_strain_dram),
+    ):
         rows[:, engine.STRAIN + resource] = strain
+        rows[:, engine.FULL_STRAIN + resource] = full_strain
     return rows
 
 

@@ -44,11 +44,15 @@ class Work:
     last_dram_bytes: Ints = field(metadata={"doc": "bytes written to DRAM after the last load"})
     pace: Ints = field(metadata={"doc": "cycles of the body, at least: when the last part begins"})
     strain_read: Ints = field(
-        metadata={"doc": "1/1024 by which pace slows down per part of the read port that others take"}
+        metadata={"doc": "1/1024 by which pace slows per part of the read port that others take, while that is little"}
     )
     strain_write: Ints = field(metadata={"doc": "the same of the write port"})
     strain_flash: Ints = field(metadata={"doc": "the same of flash"})
     strain_dram: Ints = field(metadata={"doc": "the same of DRAM"})
+    full_strain_read: Ints = field(metadata={"doc": "the same of the read port, when they take all of it"})
+    full_strain_write: Ints = field(metadata={"doc": "the same of the write port"})
+    full_strain_flash: Ints = field(metadata={"doc": "the same of flash"})
+    full_strain_dram: Ints = field(metadata={"doc": "the same of DRAM"})
     lead_cycles: Ints = field(metadata={"doc": "set-up, first-access latency and block fill"})
     drain_cycles: Ints = field(metadata={"doc": "block drain, or latency of the data in flight"})
     stream_bytes: Ints = field(metadata={"doc": "bytes of the instruction in the stream"})
