@@ -18,18 +18,19 @@ from npuc.emit.plan_judge import Judge
 from npuc.emit.program import debug_map, write_program
 from npuc.emit.report import compile_report, program_metadata
 from npuc.emit.stream import emit_stream
+from npuc.errors import DoesNotFit
 from npuc.graph.graph import Graph
 from npuc.graph.serialize import graph_to_bytes
 from npuc.graph.types import Host
 from npuc.legalize import legalize
-from npuc.lock import Lock, check_lock, make_lock
+from npuc.lock import Lock, LockError, check_lock, make_lock
 from npuc.lower import Kernel
 from npuc.partition import ARM, Partition, partition
 from npuc.passes import GRAPH_PASSES, HARDWARE_PASSES, INTEGER_PASSES, run_passes
 from npuc.passes.rule import Misses
 from npuc.schedule import storages_of
 from npuc.schedule.policy import POLICIES, SEARCH
-from npuc.task.text import format_plan, parse_plan
+from npuc.task.text import Scheduled, format_plan, parse_plan
 
 if TYPE_CHECKING:
     from npuc.schedule.plan import Search
@@ -89,7 +90,7 @@ def compile_model(graph: Graph, table: QuantTable | None, options: Options) -> C
     placed, kernels = parted.graph, parted.kernels
     reference = graph_to_bytes(integer)
     text = _decide(placed, kernels, reference, options)
-    scheduled = parse_plan(text, kernels)
+    scheduled = _parsed(text, kernels, options)
     stream = emit_stream(scheduled.plan, target)
     calls = emit_calls(scheduled.plan, stream)
     timeline, work = stream_timeline(stream, target), stream_work(stream, target)
@@ -150,6 +151,17 @@ def _decide(graph: Graph, kernels: list[Kernel], reference: bytes, options: Opti
     from npuc.schedule.plan import schedule  # compiling from a lock file loads no solver
 
     return format_plan(schedule(_search(graph, kernels, options), options.optimize, options.cycles))
+
+
+def _parsed(text: str, kernels: list[Kernel], options: Options) -> Scheduled:
+    """The schedule of a text; LockError when it is a lock's and does not fit the kernels."""
+    try:
+        return parse_plan(text, kernels)
+    except DoesNotFit as error:
+        if options.lock is None or options.schedule is not None:
+            raise
+        raise LockError(f"the lock file does not fit what is compiled: {error.message}", stage="lock",
+                        hint="search again with --update-lock") from error  # fmt: skip
 
 
 def _search(graph: Graph, kernels: list[Kernel], options: Options) -> Search:

@@ -140,7 +140,7 @@ def compile_program(
     text = None if schedule is None else schedule.read_text(encoding="utf-8", errors="replace")
     compiled = compile_model(graph, table, replace(options, schedule=text, lock=locked.lock, on_pass=dump))
     dump.finish()
-    proven = require_proof(compiled, options.sram_bytes, is_edited=schedule is not None)
+    proven = require_proof(compiled, options.sram_bytes, is_edited=schedule is not None or locked.lock is not None)
     write_results(compiled, path, locked, emit_schedule)
     result = {
         "schema": "npuc.compile/1",

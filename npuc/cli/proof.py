@@ -18,7 +18,7 @@ STAGE = "verify"
 def require_proof(compiled: Compiled, sram_bytes: int | None, *, is_edited: bool) -> dict[str, Any]:
     """What was proven of a new program for every legal timing, for `compile --json`.
 
-    InvalidGraph, a bug of npuc, when it is not safe; ImportFailure when its schedule was written by the user.
+    InvalidGraph, a bug of npuc, when it is not safe; ImportFailure when its schedule came from a file.
     """
     from npuc.verify import verify_program
 
@@ -30,7 +30,7 @@ def require_proof(compiled: Compiled, sram_bytes: int | None, *, is_edited: bool
     more = f", and {len(found) - 1} more findings" if len(found) > 1 else ""
     message = f"the program is not safe for every timing: {found[0].kind}: {found[0].message}{more}"
     if is_edited:
-        raise ImportFailure(message, stage=STAGE, hint="correct the schedule, or compile without --schedule")
+        raise ImportFailure(message, stage=STAGE, hint="correct the schedule, or search again without it")
     raise InvalidGraph(message, stage=STAGE)
 
 

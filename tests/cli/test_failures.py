@@ -132,6 +132,32 @@ def test_a_lock_of_another_compilation(npuc: Npuc, tiny: Path) -> None:
     assert npuc("compile", tiny.name, "-t", "u55-like", "--data", "x.npy", "--update-lock").status == 0
 
 
+@pytest.mark.parametrize("edit", [("buffer", "bufer"), ("npuc-schedule 1", "npuc-schedule 0"), ("at=", "at=-")])
+def test_a_lock_that_does_not_fit_says_how_to_renew_it(
+    edit: tuple[str, str], npuc: Npuc, tmp_path: Path, tiny: Path
+) -> None:
+    compiling = ["compile", tiny.name, "-t", "edge-256", "--data", "x.npy"]
+    assert npuc(*compiling).status == 0
+    lock, program = tmp_path / "tiny.npuc.lock", (tmp_path / "tiny.npu").read_bytes()
+    lock.write_text(lock.read_text().replace(*edit))
+    result = npuc(*compiling)
+    assert result.status == 1
+    assert "error: the lock file does not fit what is compiled: " in result.err
+    assert "--update-lock" in result.err
+    assert npuc(*compiling, "--update-lock").status == 0
+    assert (tmp_path / "tiny.npu").read_bytes() == program
+
+
+def test_a_lock_whose_program_is_not_safe_is_an_error_of_the_lock(npuc: Npuc, tmp_path: Path, tiny: Path) -> None:
+    compiling = ["compile", tiny.name, "-t", "edge-256", "--data", "x.npy"]
+    assert npuc(*compiling).status == 0
+    lock = tmp_path / "tiny.npuc.lock"
+    lock.write_text(re.sub(r"(activation bytes=\d+ ring=\d+ at=)\d+", r"\g<1>0", lock.read_text()))
+    result = npuc(*compiling)
+    assert result.status == 1
+    assert "not safe" in result.err
+
+
 def test_too_little_sram_says_how_much_is_needed(npuc: Npuc, tiny: Path) -> None:
     message = refused(npuc("compile", tiny.name, "-t", "edge-256", "--data", "x.npy", "--sram", "64"))
     assert re.search(r"\d{3,}", message)
