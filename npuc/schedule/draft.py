@@ -13,7 +13,7 @@ from npuc.lower.kernel import Kernel
 from npuc.schedule.blocks import Choice, Request
 from npuc.schedule.group_peaks import GroupPeaks
 from npuc.schedule.memory import Live, Storage, aligned, expand_all, live_ranges, profile
-from npuc.schedule.parameters import Profile
+from npuc.schedule.parameters import Need, Profile, needs_of
 from npuc.schedule.policy import Policy
 from npuc.schedule.stripes import Group, Step, StripeBook
 from npuc.schedule.tile_model import choose_tiles
@@ -55,6 +55,11 @@ class Draft:
     def writes(self) -> dict[str, str]:
         """Storage that each kernel writes."""
         return {kernel.node: kernel.ofm.storage for kernel in self.kernels}
+
+    @cached_property
+    def needs(self) -> list[Need]:
+        """Parameters that its tasks need in SRAM."""
+        return needs_of(self.kernels, self.computes, self.streamed)
 
     @cached_property
     def live(self) -> Profile:

@@ -22,6 +22,9 @@ GROWTH = 4
 
 Profile = npt.NDArray[np.int64]
 
+ParameterPart = tuple[Part, int, int]
+"""Bytes of parameters, first and last compute task that need them."""
+
 
 @dataclass(frozen=True)
 class ParameterUse:
@@ -32,17 +35,17 @@ class ParameterUse:
     last: int
 
 
-def pack_buffers(
-    kernels: Sequence[Kernel], computes: Sequence[Work], smallest_bytes: int, largest_bytes: int, streamed: Set[str]
-) -> list[ParameterUse]:
-    """Buffers in the order of first use, of at most `largest_bytes`; kernels in `streamed` get none.
+@dataclass(frozen=True)
+class Need:
+    """Parameters of one owner: the whole of them, and head and tiles one by one; each part with the first and last
+    compute task that need it."""
 
-    Parameters are gathered to buffers of at least `smallest_bytes`, so that a load is worth its instruction; 0: kernels
-    share none.
+    whole: ParameterPart
+    pieces: tuple[ParameterPart, ...]
 
-    They grow from the start and shrink towards the end: the first layer must not wait for much, the last tile must not
-    either, and in between few large loads let the stream run far ahead of the computation.
-    """
+
+def needs_of(kernels: Sequence[Kernel], computes: Sequence[Work], streamed: Set[str]) -> list[Need]:
+    """What the compute tasks need of parameters, in the order of first use; kernels in `streamed` need no buffer."""
     by_name = {kernel.node: kernel for kernel in kernels}
     first: dict[str, int] = {}
     last: dict[str, int] = {}
@@ -50,27 +53,39 @@ def pack_buffers(
         owner = by_name[task.kernel].owner
         first.setdefault(owner, position)
         last[owner] = position
-    wanted = {
-        name: position for name, position in first.items() if by_name[name].parameters.n_bytes and name not in streamed
-    }
     tiles = _tile_parts(by_name, computes)
-    total = sum(by_name[name].parameters.n_bytes for name in wanted)
+    needs = []
+    for name, position in first.items():
+        parameters = by_name[name].parameters
+        if parameters.n_bytes and name not in streamed:
+            ends = position, last[name]
+            head = (Part(name, 0, parameters.head_bytes), *ends)
+            needs.append(Need((Part(name, 0, parameters.n_bytes), *ends), (head, *tiles.get(name, ()))))
+    return needs
+
+
+def pack_buffers(needs: Sequence[Need], smallest_bytes: int, largest_bytes: int) -> list[ParameterUse]:
+    """Buffers in the order of first use, of at most `largest_bytes`.
+
+    Parameters are gathered to buffers of at least `smallest_bytes`, so that a load is worth its instruction; 0: kernels
+    share none.
+
+    They grow from the start and shrink towards the end: the first layer must not wait for much, the last tile must not
+    either, and in between few large loads let the stream run far ahead of the computation.
+    """
+    total = sum(need.whole[0].stop for need in needs)
     packer = _Packer(total, smallest_bytes or largest_bytes, largest_bytes)
-    for name, position in wanted.items():
-        kernel = by_name[name]
-        if kernel.parameters.n_bytes <= packer.limit():
-            packer.add(Part(name, 0, kernel.parameters.n_bytes), position, last[name])
-        else:
-            packer.add(Part(name, 0, kernel.parameters.head_bytes), position, last[name])
-            for part, begin, end in tiles.get(name, ()):
-                packer.add(part, begin, end)
-        if position == 0 or not smallest_bytes:
+    for need in needs:
+        part, first, _ = need.whole
+        for piece in [need.whole] if part.stop <= packer.limit() else need.pieces:
+            packer.add(*piece)
+        if first == 0 or not smallest_bytes:
             packer.close()
     packer.close()
     return packer.uses
 
 
-def _tile_parts(kernels: Mapping[str, Kernel], computes: Sequence[Work]) -> dict[str, list[tuple[Part, int, int]]]:
+def _tile_parts(kernels: Mapping[str, Kernel], computes: Sequence[Work]) -> dict[str, list[ParameterPart]]:
     """The weights of each tile with the first and last task that need them."""
     found: dict[tuple[str, int, int], tuple[int, int]] = {}
     for position, task in enumerate(computes):
@@ -78,7 +93,7 @@ def _tile_parts(kernels: Mapping[str, Kernel], computes: Sequence[Work]) -> dict
         if kernel.parameters.weights and not isinstance(task, Call):
             key = (kernel.owner, *weight_bytes(kernel, task))
             found[key] = (found.get(key, (position, 0))[0], position)
-    parts: dict[str, list[tuple[Part, int, int]]] = {}
+    parts: dict[str, list[ParameterPart]] = {}
     for (name, start, stop), ends in found.items():
         padded = stop if stop < kernels[name].parameters.head_bytes + len(kernels[name].parameters.weights) else None
         end = padded if padded is not None else kernels[name].parameters.n_bytes

@@ -209,7 +209,7 @@ class _Run:
         found: dict[tuple[int, tuple[ParameterUse, ...]], Option] = {}
         for draft in self._drafts(capacity):
             for sizes in self.search.policy.buffers:
-                uses = tuple(pack_buffers(draft.kernels, draft.computes, *sizes, draft.streamed))
+                uses = tuple(pack_buffers(draft.needs, *sizes))
                 if (id(draft), uses) in found:
                     continue
                 limits = earliest(uses, draft.computes, self.search.policy)
@@ -244,9 +244,7 @@ class _Run:
                 while (groups, streamed, may_stream) not in seen:
                     seen.add((groups, streamed, may_stream))
                     draft = self._draft(groups, streamed, capacity, may_stream=may_stream)
-                    smallest, largest = policy.buffers[0]
-                    uses = pack_buffers(draft.kernels, draft.computes, smallest, largest, draft.streamed)
-                    too_large = misfits(uses, draft.live, capacity)
+                    too_large = misfits(pack_buffers(draft.needs, *policy.buffers[0]), draft.live, capacity)
                     if not too_large:
                         yield draft
                     streamed |= too_large
