@@ -32,6 +32,7 @@ def has_free_origin(kernel: Kernel) -> bool:
     return (
         kernel.mnemonic in SAME_PLACE
         and kernel.window == POINT
+        and kernel.ofm.storage not in kernel.reads  # operands that share bytes must be seen to lie at the same place
         and all(operand.shape[:3] == (1, 1, 1) for operand in operands)
         and not any(operand.last_pixel or operand.last_row for operand in operands)
     )

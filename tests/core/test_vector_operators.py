@@ -18,6 +18,7 @@ from npuc.ops.integer.resize import QResizeBilinear
 from npuc.ops.integer.squash import Squash
 from npuc.ops.op import Op
 from npuc.ops.window import Window
+from npuc.partition import partition
 from simulator.machine import Machine
 from simulator.program import load
 
@@ -121,3 +122,21 @@ def test_a_state_is_what_the_call_before_computed(rng: np.random.Generator) -> N
         assert np.array_equal(machine.run(sample)["y"], expected["y"])
     machine.reset()
     assert np.array_equal(machine.run(samples[0])["y"], evaluate(graph, samples[0])["y"])
+
+
+def test_a_table_takes_over_the_bytes_of_an_operand_that_nothing_else_reads() -> None:
+    add = QAdd(20, *addition_rescales(0.1, 0.1, 0.1), 0, 0, 0, (-128, 127))
+    graph = graph_of(add, ("int8", (1, 20, 3, 3)), ("int8", (1, 20, 3, 3)))
+    table = Lookup(tuple(range(127, -129, -1)), "int8")
+    kind = graph.values["y"]
+    graph = verify(
+        replace(
+            graph,
+            nodes=(*graph.nodes, Node("table", table, ("y",), ("z",)), Node("again", table, ("z",), ("w",))),
+            values={**graph.values, "z": kind, "w": kind},
+            outputs=("w",),
+        )
+    )
+    placed = partition(graph, load_target("u55-like")).graph
+    storages = {name: layout.storage for name in ("y", "z") if (layout := placed.values[name].layout) is not None}
+    assert storages["y"] == storages["z"]
