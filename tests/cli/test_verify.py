@@ -73,16 +73,16 @@ def test_executors_without_a_compiler_are_left_out(npuc: Npuc, program: Path, mo
     assert npuc("verify", program, "--executor", "m33").status == 1
 
 
-def with_other_bias(program: Path) -> bytes:
-    """The program with one bit of the first constants changed: its layer computes something else."""
+def with_other_constants(program: Path) -> bytes:
+    """The program with a high bit of the first channel's bias or multiplier changed: its layer computes otherwise."""
     container = read_container(program.read_bytes())
     constants = bytearray(container.constants)
-    constants[1] ^= 64
+    constants[3] ^= 16
     return write_container(replace(container, constants=bytes(constants)))
 
 
 def test_the_first_layer_that_differs_is_named(npuc: Npuc, program: Path) -> None:
-    program.write_bytes(with_other_bias(program))
+    program.write_bytes(with_other_constants(program))
     found = verified(npuc, program, *HOST, status=1)["executors"]
     difference = found["simulator"]["first_difference"]
     assert (difference["layer"], difference["output"], difference["sample"]) == ("/conv", "y", 0)
