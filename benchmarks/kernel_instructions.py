@@ -102,7 +102,8 @@ def elementwise(shape: tuple[int, ...]) -> Iterator[Case]:
     yield Case(Lookup(tuple(range(-128, 128))), [x], (), None)
     yield Case(Quantize(0.02, 3), [reals(*shape)], (), None)
     yield Case(Dequantize(0.02, 3), [x], (), None)
-    yield Case(ToFloat(), [integers(*shape, dtype="int32")], (), None)
+    for kind in ("int32", "int64"):
+        yield Case(ToFloat(), [integers(*shape, dtype=kind)], (), None)
     for squash in (Squash("sigmoid"), Squash("tanh")):
         yield Case(squash, [integers(*shape, dtype="int16")], (), None)
     for name, row in FUNCTIONS.items():
@@ -135,9 +136,11 @@ def rows() -> Iterator[Case]:
         yield Case(Softmax(1), [reals(n, k)], (), None)
         yield Case(LogSoftmax(), [reals(n, k)], (), None)
         yield Case(ArgMax(1), [integers(n, k)], (), None)
+        yield Case(ArgMax(1), [integers(n, k, dtype="int32")], (), None)
         yield Case(ArgMax(1), [reals(n, k)], (), None)
         yield Case(MatMul(), [reals(n, k), reals(k, 12)], (), None)
-        yield Case(GatherNd(), [integers(5, k), np.arange(n, dtype=np.int32).reshape(n, 1)], (), None)
+        for shuffle in (None, 1, 2):  # rows dense, and strided
+            yield Case(GatherNd(), [integers(5, k), np.arange(n, dtype=np.int32).reshape(n, 1)], (), shuffle)
         yield Case(Transpose((1, 0)), [integers(n, k)], (), None)
         yield Case(Transpose((1, 0)), [reals(n, k)], (), None)
         yield Case(Transpose((1, 0, 2)), [integers(n, 3, k)], (), None)

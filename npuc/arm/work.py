@@ -96,13 +96,20 @@ def _lstm(kernel: str, values: Values) -> Work:
 
 def _arg_max(kernel: str, values: Values) -> Work:
     rows = prod(values["y"]["size"])
-    is_real = values["x_kind"] == KINDS["float32"]
-    return Work(f"{kernel}.float32" if is_real else kernel, rows, rows * values["count"])
+    kind = next(name for name, number in KINDS.items() if number == values["x_kind"])
+    variant = {"int8": kernel, "float32": f"{kernel}.float32"}.get(kind, f"{kernel}.wide")
+    return Work(variant, rows, rows * values["count"])
+
+
+def _to_float(kernel: str, values: Values) -> Work:
+    found = _rows(kernel, values)
+    return Work(f"{kernel}.int64", found.runs, found.elements) if values["x_kind"] == KINDS["int64"] else found
 
 
 def _gather_nd(kernel: str, values: Values) -> Work:
-    rows = prod(values["y"]["size"])
-    return Work(kernel, rows * prod(values["size"][:-1]), rows * prod(values["size"]))
+    rows, size = prod(values["y"]["size"]), values["size"]
+    is_dense = values["source_stride"][-1] == values["destination_stride"][-1] == 1 or size[-1] == 1
+    return Work(kernel if is_dense else f"{kernel}.strided", rows * prod(size[:-1]), rows * prod(size))
 
 
 def _by_function(family: str) -> Callable[[str, Values], Work]:
@@ -151,6 +158,7 @@ _RULES: dict[str, Callable[[str, Values], Work]] = {
     "arg_max": _arg_max,
     "index_arithmetic": _by_function("index"),
     "gather_nd": _gather_nd,
+    "to_float": _to_float,
     "float_unary": _by_function("unary"),
     "float_binary": _by_function("binary"),
     "float_softmax": _float_softmax,

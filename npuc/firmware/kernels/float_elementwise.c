@@ -74,7 +74,8 @@ int32_t npuc_to_float(const void *parameters, uint8_t *sram, const uint8_t *flas
         uint8_t *y = sram + p->y.at.offset + npuc_row_place(&p->y, row);
         for (int32_t w = 0; w < p->y.size[3]; w++) {
             const int64_t value = npuc_integer(x + w * p->x.stride[3], p->x_kind);
-            npuc_write_float(y + w * p->y.stride[3], npuc_float_of_integer(value));
+            const float real = p->x_kind == NPUC_KIND_INT64 ? npuc_float_of_integer(value) : (float)(int32_t)value;
+            npuc_write_float(y + w * p->y.stride[3], real);
         }
     } while (npuc_next_row(&row, p->y.size));
     return NPUC_KERNEL_OK;

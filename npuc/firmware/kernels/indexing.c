@@ -75,6 +75,15 @@ static int32_t is_gather(const npuc_gather_nd_parameters *p)
     return axis == p->depth && npuc_is_region(p->size);
 }
 
+/* Whether a row selects one line of bytes. */
+static int32_t is_line(const int32_t *size)
+{
+    int32_t axis;
+    for (axis = 0; axis < NPUC_COPY_AXES - 1 && size[axis] == 1; axis++) {
+    }
+    return axis == NPUC_COPY_AXES - 1;
+}
+
 int32_t npuc_gather_nd(const void *parameters, uint8_t *sram, const uint8_t *flash)
 {
     const npuc_gather_nd_parameters *p = parameters;
@@ -82,12 +91,19 @@ int32_t npuc_gather_nd(const void *parameters, uint8_t *sram, const uint8_t *fla
     if (!is_gather(p)) {
         return NPUC_KERNEL_BAD_PARAMETERS;
     }
+    const int32_t last = NPUC_COPY_AXES - 1;
+    const int32_t has_lines = is_line(p->size);
     do {
         const uint8_t *indices = npuc_source(p->indices.at, sram, flash) + npuc_row_place(&p->indices, row);
         uint8_t *y = sram + p->y.at.offset + npuc_row_place(&p->y, row);
         for (int32_t w = 0; w < p->y.size[3]; w++) {
             const uint8_t *data = npuc_source(p->data, sram, flash) + selected(p, indices + w * p->indices.stride[3]);
-            npuc_copy_region(p->size, data, p->source_stride, y + w * p->y.stride[3], p->destination_stride);
+            uint8_t *to = y + w * p->y.stride[3];
+            if (has_lines) {
+                npuc_copy_run(p->size[last], data, p->source_stride[last], to, p->destination_stride[last]);
+            } else {
+                npuc_copy_region(p->size, data, p->source_stride, to, p->destination_stride);
+            }
         }
     } while (npuc_next_row(&row, p->y.size));
     return NPUC_KERNEL_OK;

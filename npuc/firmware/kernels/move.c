@@ -34,48 +34,33 @@ int32_t npuc_is_region(const int32_t *size)
     return axis == NPUC_COPY_AXES;
 }
 
-/* Steps to the next run: adds one to the indices of all axes but the last; returns 0 after the last run. */
-static int32_t advance(const int32_t *size, int32_t *index)
-{
-    for (int32_t axis = NPUC_COPY_AXES - 2; axis >= 0; axis--) {
-        if (++index[axis] < size[axis]) {
-            return 1;
-        }
-        index[axis] = 0;
-    }
-    return 0;
-}
-
-static void copy_run(int32_t n, const uint8_t *source, int32_t source_step, uint8_t *destination, int32_t step)
-{
-    int32_t i = 0;
-    if (source_step == 1 && step == 1) {
-        for (; i + 4 <= n; i += 4) {
-            npuc_write_word(destination + i, npuc_word(source + i));
-        }
-    }
-    for (; i < n; i++) {
-        destination[i * step] = source[i * source_step];
-    }
-}
-
 void npuc_copy_region(const int32_t *size, const uint8_t *source, const int32_t *source_stride, uint8_t *destination,
                       const int32_t *destination_stride)
 {
     const int32_t last = NPUC_COPY_AXES - 1;
     int32_t index[NPUC_COPY_AXES];
-    for (int32_t axis = 0; axis < NPUC_COPY_AXES; axis++) {
+    int32_t from = 0;
+    int32_t to = 0;
+    int32_t axis;
+    for (axis = 0; axis < last; axis++) {
         index[axis] = 0;
     }
-    do {
-        int32_t from = 0;
-        int32_t to = 0;
-        for (int32_t axis = 0; axis < last; axis++) {
-            from += index[axis] * source_stride[axis];
-            to += index[axis] * destination_stride[axis];
+    do { /* the last axis is a run; steps to the next one, from the inner axes outwards */
+        npuc_copy_run(size[last], source + from, source_stride[last], destination + to, destination_stride[last]);
+        for (axis = last - 1; axis >= 0; axis--) {
+            if (size[axis] == 1) {
+                continue;
+            }
+            if (++index[axis] < size[axis]) {
+                from += source_stride[axis];
+                to += destination_stride[axis];
+                break;
+            }
+            index[axis] = 0;
+            from -= (size[axis] - 1) * source_stride[axis];
+            to -= (size[axis] - 1) * destination_stride[axis];
         }
-        copy_run(size[last], source + from, source_stride[last], destination + to, destination_stride[last]);
-    } while (advance(size, index));
+    } while (axis >= 0);
 }
 
 int32_t npuc_copy(const void *parameters, uint8_t *sram, const uint8_t *flash)
