@@ -8,8 +8,10 @@ from functools import cache
 
 import pytest
 
+from isa.codec import Instruction, encode
 from isa.container import section_offsets
 from isa.container_format import CONSTANTS_OFFSET, TABLE_OFFSET, Section
+from isa.instructions import Queue
 from isa.registers import Fault
 from isa.state import StateEntry, encode_states
 from npuc.firmware.model_source import Model
@@ -25,6 +27,14 @@ def patched(data: bytes, offset: int, content: bytes) -> bytes:
     crc = zlib.crc32(bytes(changed[: TABLE_OFFSET - 4] + changed[TABLE_OFFSET:CONSTANTS_OFFSET]))
     changed[TABLE_OFFSET - 4 : TABLE_OFFSET] = crc.to_bytes(4, "little")
     return bytes(changed)
+
+
+def endless() -> bytes:
+    """Instructions of which two queues wait for each other."""
+    waits = (("wait.mac", Queue.VEC), ("wait.vec", Queue.MAC))
+    return b"".join(
+        encode(Instruction(mnemonic, {"wait0_queue": queue, "wait0_count": 1})) for mnemonic, queue in waits
+    ) + encode(Instruction("end", {}))
 
 
 def with_state(origin: Model, name: str, section: bytes) -> Model:
@@ -70,6 +80,7 @@ def models() -> Mapping[str, tuple[Model, str]]:
         "state_short": (with_state(ink, "state_short", b"\x01\0\0\0"), "this is no program"),
         "state_count": (with_state(ink, "state_count", struct.pack("<2I", 1 << 31, 8) + bytes(8)),
                         "this is no program"),
+        "endless": (variant(ink, "endless", instructions=endless()), "done"),
         "small": (replace(variant(ink, "small"), arena_bytes=64), "done"),
     }  # fmt: skip
 
@@ -179,6 +190,9 @@ static void fault(void)
     require(small_init(&context, &npu, arena, sizeof arena));
     say("arena of the program too small", npuc_run(&context));
     say_number("fault", npuc_fault(&context));
+    require(endless_init(&context, &npu, arena, sizeof arena));
+    say("program that never ends", npuc_run(&context));
+    say_number("fault", npuc_fault(&context));
     require(good_init(&context, &npu, arena, sizeof arena));
     say("next run", npuc_run(&context));
 }
@@ -262,11 +276,13 @@ def test_states_have_their_initial_contents_at_init_and_after_reset(lines: list[
 
 
 def test_faults_of_the_device_are_reported_and_the_next_run_succeeds(lines: list[str]) -> None:
-    assert lines[-6:] == [
+    assert lines[-8:] == [
         "doorbell before init 06 00 00 00",
         f"fault {Fault.ADDRESS:02x} 00 00 00",
         f"arena in flash {Fault.ADDRESS:02x} 00 00 00",
         "arena of the program too small: the NPU stopped with a fault",
         f"fault {Fault.ACCESS:02x} 00 00 00",
+        "program that never ends: the NPU stopped with a fault",
+        f"fault {Fault.PROGRAM:02x} 00 00 00",
         "next run: done",
     ]
