@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from isa.arithmetic import requantize
 from isa.scale_record import Scales, pack, shortest_form
 from isa.target import Target
 from npuc.graph.graph import Graph, Node
@@ -14,6 +15,9 @@ from npuc.lower.kernel import ChannelGroup, Kernel, Parameters, lowers
 from npuc.lower.operand import image_operand
 from npuc.ops.integer.conv import QConv, Residual
 from npuc.ops.window import Window
+
+FACTOR_ONE = (1 << 30, 30)
+"""Multiplier and shift that change no accumulator, in either rounding."""
 
 
 def window_fields(window: Window) -> dict[str, int]:
@@ -33,9 +37,20 @@ def pack_weights(weights: Array, lanes: int) -> bytes:
     return b"".join(parts)
 
 
-def pack_scales(bias: Array, multipliers: tuple[int, ...], shifts: tuple[int, ...]) -> tuple[int, bytes]:
-    """`scale_form` and the records of bias, multiplier and shift, one a channel: the shortest that hold them all."""
-    scales = Scales(*(np.array(column, np.int64) for column in (bias, multipliers, shifts)))
+def pack_scales(op: QConv, weights: Array, bias: Array) -> tuple[int, bytes]:
+    """`scale_form` and the records of bias, multiplier and shift, one a channel: the shortest that hold them all.
+
+    A channel whose weights are all zero has its bias as its only accumulator, often a huge one with a tiny factor. It
+    is stored as the result, with the factor 1.
+    """
+    given = Scales(*(np.array(column, np.int64) for column in (bias, op.multipliers, op.shifts)))
+    zero_point, clamp = op.output_zero_point, op.clamp
+    if op.residual is not None:
+        zero_point, clamp = op.residual.mid_zero_point, op.residual.mid_clamp
+    result = requantize(*given, zero_point, *clamp, op.double_round) - zero_point
+    is_constant = (weights == op.weight_zero_point).all(axis=(1, 2, 3))
+    constant = Scales(result, *(np.full_like(result, number) for number in FACTOR_ONE))
+    scales = Scales(*(np.where(is_constant, one, own) for one, own in zip(constant, given, strict=True)))
     form = shortest_form(scales)
     return form, pack(scales, form)
 
@@ -60,7 +75,7 @@ def lower_conv(graph: Graph, node: Node, target: Target) -> list[Kernel]:
         raise ValueError("not a convolution")
     weights, bias = graph.constants[node.inputs[1]], graph.constants[node.inputs[2]]
     block, lanes = target.architecture.channel_block, target.architecture.cout_lanes
-    scale_form, scales = pack_scales(bias, op.multipliers, op.shifts)
+    scale_form, scales = pack_scales(op, weights, bias)
     fields = {
         **window_fields(op.window),
         "scale_form": scale_form,
