@@ -87,7 +87,8 @@ def random_layer(draw: Draw, kind: str) -> Values:
     v |= {"scales": draw.place(draw.constant_memory(), 2), "table": draw.place(draw.constant_memory(), 8)}
     if kind.startswith("mac."):
         v |= {"use_table": int(draw.is_true(0.2)), "use_residual": int(draw.is_true(0.2))}
-        v |= {"scale_form": draw.number(0, 3)}
+        # Not a draw of its own: what a seed gives otherwise stays as it was without forms.
+        v |= {"scale_form": v["table"] >> 3 & 3}
     return v | _blocks(draw, v, out_h, out_w)
 
 
