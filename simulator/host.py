@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -21,18 +21,28 @@ def run_samples(machine: Machine, arrays: Mapping[str, Array], *, independent: b
     """
     if arrays.keys() != machine.inputs.keys():
         raise SimulatorFault(f"inputs are {', '.join(arrays)}, the program has {', '.join(machine.inputs)}")
-    samples = {name: to_stored(entry, arrays[name]) for name, entry in machine.inputs.items()}
-    counts = {name: len(array) for name, array in samples.items()}
-    if len(set(counts.values())) > 1:
-        raise SimulatorFault(f"inputs have different numbers of samples: {counts}")
     results = []
-    for i in range(next(iter(counts.values()), 1)):
+    for sample in stored_samples(machine.inputs, arrays):
         if independent:
             machine.reset()
-        results.append(machine.run({name: array[i] for name, array in samples.items()}))
+        results.append(machine.run(sample))
+    return host_outputs(machine.outputs, results)
+
+
+def stored_samples(inputs: Mapping[str, IoEntry], arrays: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
+    """Inputs of each inference in stored type."""
+    stored = {name: to_stored(entry, arrays[name]) for name, entry in inputs.items()}
+    counts = {name: len(array) for name, array in stored.items()}
+    if len(set(counts.values())) > 1:
+        raise SimulatorFault(f"inputs have different numbers of samples: {counts}", "give as many for each input")
+    for index in range(next(iter(counts.values()), 1)):
+        yield {name: array[index] for name, array in stored.items()}
+
+
+def host_outputs(outputs: Mapping[str, IoEntry], results: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """Outputs of all inferences along axis 0, as the user of the source model sees them."""
     return {
-        name: to_host(entry, _stack([result[name] for result in results], entry))
-        for name, entry in machine.outputs.items()
+        name: to_host(entry, _stack([result[name] for result in results], entry)) for name, entry in outputs.items()
     }
 
 

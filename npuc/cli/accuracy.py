@@ -14,7 +14,7 @@ from npuc.cli.console import print_json, print_table
 from npuc.cli.executor import open_machine
 from npuc.cli.logits import integer_values, softmax_input
 from npuc.cli.option import Json, Model, Preprocess, Shapes, read_shapes
-from npuc.cli.run import host_outputs, run_all, stored_samples
+from npuc.cli.run import run_all
 from npuc.cli.samples import read_inputs
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def compare(graph: Graph, data: bytes, source: str, settings: Any, labels: Array
     """
     from calibration import agreement, cosine, sqnr_db, top1
     from npuc.graph.float_evaluate import FloatEvaluator
+    from simulator.host import host_outputs
     from simulator.program import load
 
     machine = open_machine(load(data))
@@ -64,7 +65,7 @@ def compare(graph: Graph, data: bytes, source: str, settings: Any, labels: Array
     output, value = graph.outputs[0], softmax_input(graph)
     floats = FloatEvaluator(graph, [output, *([value] if value else [])])(arrays)
     results = run_all(machine, arrays, None)
-    measured = host_outputs(machine, results)[output]
+    measured = host_outputs(machine.outputs, results.stored)[output]
     logits = program_logits(machine, arrays) if value else None
     at, ref, test = (output, floats[output], measured) if value is None or logits is None else (
         value, floats[value].reshape(logits.shape), logits,
@@ -92,6 +93,8 @@ def layers(graph: Graph, machine: Machine, arrays: Mapping[str, Array]) -> list[
 
 def program_logits(machine: Machine, arrays: Mapping[str, Array]) -> Array | None:
     """Input of the program's final Softmax [samples, elements], by its reference graph; None when it has neither."""
+    from simulator.host import stored_samples
+
     container = machine.program.container
     graph = reference_graph(container) if container.reference else None
     value = softmax_input(graph) if graph else None

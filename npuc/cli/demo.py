@@ -11,7 +11,7 @@ from npuc.cli.executor import open_machine
 from npuc.cli.failure import CANNOT
 from npuc.cli.option import TargetName, read_target
 from npuc.cli.profile import measure, print_report
-from npuc.cli.run import Results, host_outputs, run_all
+from npuc.cli.run import Results, run_all
 from npuc.errors import ImportFailure
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def judge(graph: Graph, compiled: Compiled) -> Results:
     """Run the held-out images, print accuracy and the verdict."""
     from calibration import load_inputs, load_labels, top1
     from npuc.graph.float_evaluate import FloatEvaluator
+    from simulator.host import host_outputs
     from simulator.program import load
 
     source, output = str(FOLDER / "digits.npz"), graph.outputs[0]
@@ -55,7 +56,7 @@ def judge(graph: Graph, compiled: Compiled) -> Results:
     images = load_inputs(f"{source}:x", {name: graph.type_of(name).shape for name in graph.inputs})
     machine = open_machine(load(compiled.program))
     results = run_all(machine, images, reference_graph(machine.program.container))
-    probabilities = host_outputs(machine, results)[output]
+    probabilities = host_outputs(machine.outputs, results.stored)[output]
     print(f"handwritten digits, {len(labels)} held-out images, on {compiled.report['target']}")
     print(f"  float accuracy  {percent(top1(FloatEvaluator(graph, [output])(images)[output], labels))}")
     print(f"  int8 accuracy   {percent(top1(probabilities, labels))}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +20,6 @@ from npuc.cli.samples import ImageLayout, archive_bytes, read_inputs
 from npuc.errors import UsageError
 
 if TYPE_CHECKING:
-    from isa.container import IoEntry
     from npuc.graph.graph import Graph
     from npuc.graph.types import Array
     from simulator.program import Program as Loaded
@@ -64,9 +63,13 @@ class Results:
     """Stored outputs of all samples, and the first difference from the reference when it was asked for."""
 
     checked: bool
-    outputs: dict[str, list[Array]] = field(default_factory=dict)
+    stored: list[dict[str, Array]] = field(default_factory=list)
     difference: Difference | None = None
-    n_samples: int = 0
+
+    @property
+    def n_samples(self) -> int:
+        """How many were run."""
+        return len(self.stored)
 
     @property
     def verdict(self) -> str | None:
@@ -93,6 +96,7 @@ def run(
     """Run a program on the simulator; with --check, compare every sample with the integer reference."""
     from calibration import read_preprocessing
     from isa.container import save
+    from simulator.host import host_outputs
     from simulator.program import load
     from simulator.trace import timeline
 
@@ -103,7 +107,7 @@ def run(
     arrays = read_inputs(inputs, machine.inputs, input_layout, settings)
     results = run_all(machine, arrays, graph, independent=independent, image=kernels)
     if output is not None:
-        save(output, archive_bytes(host_outputs(machine, results)))
+        save(output, archive_bytes(host_outputs(machine.outputs, results.stored)))
     document = {
         "schema": "npuc.run/1",
         "samples": results.n_samples,
@@ -141,6 +145,8 @@ def run_all(
 
     `image` has the kernels that compute the float nodes of the graph.
     """
+    from simulator.host import stored_samples
+
     reference = Reference(graph, image=image) if graph is not None else None
     samples = list(stored_samples(machine.inputs, arrays))
     results = Results(reference is not None)
@@ -150,38 +156,11 @@ def run_all(
                 machine.reset()
                 if reference is not None:
                     reference.reset()
-            stored = machine.run(sample)
-            for name, array in stored.items():
-                results.outputs.setdefault(name, []).append(array)
+            results.stored.append(machine.run(sample))
             if reference is not None and results.difference is None:
-                results.difference = first_difference(reference, index, sample, stored)
-            results.n_samples = index + 1
+                results.difference = first_difference(reference, index, sample, results.stored[-1])
             advance(index + 1, len(samples))
     return results
-
-
-def stored_samples(inputs: Mapping[str, IoEntry], arrays: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
-    """Inputs of each inference in stored type."""
-    from simulator.host import to_stored
-
-    stored = {name: to_stored(entry, arrays[name]) for name, entry in inputs.items()}
-    counts = {name: len(array) for name, array in stored.items()}
-    if len(set(counts.values())) > 1:
-        raise UsageError(f"inputs have different numbers of samples: {counts}", hint="give as many for each input")
-    for index in range(next(iter(counts.values()), 1)):
-        yield {name: array[index] for name, array in stored.items()}
-
-
-def host_outputs(machine: Executor, results: Results) -> dict[str, Array]:
-    """Outputs of all samples along axis 0, as the user of the source model sees them."""
-    import numpy as np
-
-    from simulator.host import to_host
-
-    return {
-        name: to_host(entry, np.concatenate([np.atleast_1d(array) for array in results.outputs[name]]))
-        for name, entry in machine.outputs.items()
-    }
 
 
 def print_summary(result: Mapping[str, Any], difference: Difference | None) -> None:

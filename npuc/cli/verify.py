@@ -16,7 +16,7 @@ from npuc.cli.executor import ExecutorName, KernelImage
 from npuc.cli.failure import CANNOT
 from npuc.cli.option import Json, Preprocess, Program, Sram, read_bytes
 from npuc.cli.proof import finding_document, proof_text
-from npuc.cli.run import InputLayout, stored_samples
+from npuc.cli.run import InputLayout
 from npuc.cli.samples import ImageLayout, random_samples, read_inputs
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ def read_samples(
 ) -> Iterator[Mapping[str, Array]]:  # fmt: skip
     """Inputs of each inference in stored type: from files, else random."""
     from calibration import read_preprocessing
+    from simulator.host import stored_samples
 
     entries = {entry.name: entry for entry in container.io if entry.direction == "in"}
     if not sources:

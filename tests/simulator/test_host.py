@@ -81,3 +81,9 @@ def test_memories_keep_their_contents_until_reset() -> None:
     assert machine.memories.arrays[Memory.SRAM][1] == 12
     machine.reset()
     assert not machine.memories.arrays[Memory.SRAM].any()
+
+
+def test_inputs_with_different_numbers_of_samples_are_a_fault() -> None:
+    arrays = {"x": np.zeros(3, np.int8), "s": np.zeros(2, np.int8)}
+    with pytest.raises(SimulatorFault, match=r"inputs have different numbers of samples: \{'x': 3, 's': 2\}"):
+        run_samples(counting_machine(), arrays)
