@@ -44,6 +44,14 @@ class GroupPeaks:
             self._known[group] = self._peak(group)
         return self._known[group]
 
+    def between(self, i: int) -> int:
+        """Bytes of all that is needed whole between kernel i - 1 and kernel i."""
+        return int(self._bytes[(self._first < i) & (self._last >= i)].sum())
+
+    def n_steps(self, group: Group) -> int:
+        """Steps in which the group runs."""
+        return len(self._book.steps(group))
+
     def _peak(self, group: Group) -> int:
         whole = int(self._bytes[(self._first < group.start) & (self._last >= group.stop)].sum())
         steps = self._book.steps(group)

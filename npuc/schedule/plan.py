@@ -15,6 +15,7 @@ from isa.target import Target
 from npuc.allocation import CapacityExceeded, allocate, live_at_peak
 from npuc.errors import DoesNotFit
 from npuc.lower.kernel import ALIGNMENT, Kernel
+from npuc.schedule.cheap_groups import cheapest_groups
 from npuc.schedule.draft import Draft, Drafter
 from npuc.schedule.estimate import follow, lower_bound
 from npuc.schedule.grouping import choose_groups
@@ -152,6 +153,7 @@ class _Run:
     search: Search
     drafter: Drafter = field(init=False)
     groups: dict[int, tuple[Group, ...]] = field(default_factory=dict)
+    cheapest: dict[tuple[int, int], tuple[Group, ...]] = field(default_factory=dict)
     drafts: dict[tuple[tuple[Group, ...], frozenset[str], int, bool], Draft] = field(default_factory=dict)
     placed: dict[tuple[int, tuple[ParameterUse, ...]], Candidate] = field(default_factory=dict)
     interned: dict[Hashable, Draft] = field(default_factory=dict)
@@ -237,8 +239,8 @@ class _Run:
         """Drafts whose parameters find room, at least while they are used, within a capacity."""
         policy, total = self.search.policy, self.drafter.parameter_bytes
         seen: set[tuple[tuple[Group, ...], frozenset[str], bool]] = set()
-        for reserve in policy.reserves:
-            groups = self._groups(capacity - int(reserve * min(total, capacity)))
+        rooms = [capacity - int(reserve * min(total, capacity)) for reserve in policy.reserves]
+        for groups in dict.fromkeys(found for room in rooms for found in self._groupings(room, capacity)):
             for may_stream in policy.streams:
                 streamed = self.drafter.dense if policy.streams_dense else frozenset()
                 while (groups, streamed, may_stream) not in seen:
@@ -248,6 +250,16 @@ class _Run:
                     if not too_large:
                         yield draft
                     streamed |= too_large
+
+    def _groupings(self, room: int, capacity: int) -> list[tuple[Group, ...]]:
+        """Groups that fit a room: with the lowest peaks, and with the fewest bytes read again."""
+        lowest = self._groups(room)
+        if not self.search.policy.has_ladder or all(group.stripes == 1 for group in lowest):
+            return [lowest]
+        if (room, capacity) not in self.cheapest:
+            cheapest = cheapest_groups(self.drafter.book.kernels, self.drafter.peaks, room, capacity)
+            self.cheapest[room, capacity] = tuple(cheapest or lowest)
+        return [lowest, self.cheapest[room, capacity]]
 
     def _groups(self, room: int) -> tuple[Group, ...]:
         if room not in self.groups:
