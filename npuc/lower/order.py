@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 
 from npuc.lower.kernel import PARAMETERS, Kernel
+
+SMALL_PART = 16
+"""A result is small when this many of it are no more than the largest one."""
 
 
 def with_stores(kernels: Sequence[Kernel], stores: Iterable[Sequence[Kernel]]) -> list[Kernel]:
@@ -30,12 +34,14 @@ def delayed(kernels: Sequence[Kernel], kept: Set[str]) -> list[Kernel]:
     """Kernels right before the first that reads their result, where all that they read is still needed then.
 
     Nothing is live for longer and the result is for less time: no order of these kernels that differs only in this
-    needs less. `kept` are the storages that are live until the end.
+    needs less. `kept` are the storages that are live until the end. A small result stays where it is: holding it costs
+    little, and its kernel may run beside those of another unit.
     """
     order = list(kernels)
+    largest = max((_n_bytes(kernel) for kernel in order), default=0)
     for i in range(len(order) - 2, -1, -1):
         j = _latest(order, i, kept)
-        if j > i + 1:
+        if j > i + 1 and _n_bytes(order[i]) * SMALL_PART > largest:
             order[i:j] = [*order[i + 1 : j], order[i]]
     return order
 
@@ -53,6 +59,10 @@ def _latest(order: Sequence[Kernel], i: int, kept: Set[str]) -> int:
             needed = frozenset(kept).union(*(_touched(other) for other in order[j:]))
             return j if read <= needed else i + 1
     return i + 1
+
+
+def _n_bytes(kernel: Kernel) -> int:
+    return math.prod(kernel.ofm.shape) * kernel.ofm.element_bytes
 
 
 def _touched(kernel: Kernel) -> frozenset[str]:

@@ -22,8 +22,9 @@ SAME = Rescale(1 << 30, 30)
 
 INT16 = (-32768, 32767)
 
-ORDER = (0, 1, 3, 2)
-"""Gates as they are computed: those with a sigmoid first."""
+TILES = (range(3), range(3, GATES))
+"""Gates that one instruction computes from the hidden state. The output gate is needed last: while the array computes
+it, the vector unit works on the others."""
 
 
 @rewrite(QLstm)
@@ -53,58 +54,68 @@ class Unrolled:
         """One step after the other, then their results joined."""
         _, steps, k = self.graph.type_of(self.node.inputs[0]).shape
         rows = self.emit(Reshape((1, k, steps, 1)), self.emit(Transpose((0, 2, 1)), self.node.inputs[0]))
-        sums = self.dense(rows, self.weights, self.bias, self.op.input_rescales, self.op.input_zero_point)
-        operands = self.recurrent_operands()
+        op = self.dense_op(range(GATES), self.op.input_rescales, self.op.input_zero_point)
+        sums = self.emit(op, rows, *self.constants(range(GATES), self.weights, self.bias))
+        recurrent = [self.constants(tile, self.recurrent, np.zeros_like(self.bias)) for tile in TILES]
         hidden, cell, results = "", "", []
         for step in range(steps):
-            gates = self.emit(Slice((0, 0, step, 0), (1, GATES * self.units, step + 1, 1), (1, 1, 1, 1)), sums)
+            inner, leave = (self.gates(sums, step, tile) for tile in TILES)
             if hidden:
-                back = self.emit(self.recurrent_op(), hidden, *operands)
-                gates = self.emit(QAdd(0, SAME, SAME, SAME, 0, 0, 0, INT16, dtype="int16"), gates, back)
-            hidden, cell = self.step(gates, cell)
+                inner, leave = (
+                    self.fed_back(*each, hidden) for each in zip((inner, leave), TILES, recurrent, strict=True)
+                )
+            hidden, cell = self.step(inner, leave, cell)
             results.append(hidden)
         joined = self.emit(Concat(2), *results) if len(results) > 1 else results[0]
         flat = self.emit(Reshape((1, self.units, steps)), joined)
         self.nodes.append(self.graph.new_node(Transpose((0, 2, 1)), (flat,), self.node, self.node.outputs[0]))
         return self.nodes
 
-    def step(self, gates: str, cell: str) -> tuple[str, str]:
-        """Hidden state and cell behind one step."""
-        units, op = self.units, self.op
-        squashed = self.emit(Squash("sigmoid"), self.part(gates, 0, 3 * units))
-        candidate = self.emit(Squash("tanh"), self.part(gates, 3 * units, GATES * units))
-        enter, forget, leave = (self.part(squashed, i * units, (i + 1) * units) for i in range(3))
-        limit = (-op.cell_clip, op.cell_clip) if op.cell_clip else INT16
-        update = self.emit(QMul(op.update, 0, 0, 0, INT16 if cell else limit, "int16"), enter, candidate)
-        if cell:
-            kept = self.emit(QMul(op.forget, 0, 0, 0, INT16, "int16"), forget, cell)
-            cell = self.emit(QAdd(0, SAME, SAME, SAME, 0, 0, 0, limit, dtype="int16"), kept, update)
-        else:
-            cell = update
+    def gates(self, sums: str, step: int, tile: range) -> str:
+        """What the inputs of a step give to the gates of a tile."""
+        first, last = (0, tile.start * self.units, step, 0), (1, tile.stop * self.units, step + 1, 1)
+        return self.emit(Slice(first, last, (1, 1, 1, 1)), sums)
+
+    def fed_back(self, fed: str, tile: range, operands: tuple[str, str], hidden: str) -> str:
+        """The gates of a tile, with what the hidden state gives to them."""
+        op = self.dense_op(tile, self.op.recurrent_rescales, self.op.hidden_zero_point)
+        back = self.emit(op, hidden, *operands)
+        return self.emit(QAdd(0, SAME, SAME, SAME, 0, 0, 0, INT16, dtype="int16"), fed, back)
+
+    def step(self, inner: str, leave: str, cell: str) -> tuple[str, str]:
+        """Hidden state and cell behind one step; `inner` are input gate, forget gate and candidate.
+
+        The order is that of the vector unit, in which nothing should stand behind what it has to wait for.
+        """
+        op = self.op
+        clip = (-op.cell_clip, op.cell_clip) if op.cell_clip else INT16
+        alone = INT16 if cell or self.largest_update() <= clip[1] else clip
+        forget = self.emit(Squash("sigmoid"), self.gate(inner, 1)) if cell else ""
+        candidate = self.emit(Squash("tanh"), self.gate(inner, 2))
+        enter = self.emit(Squash("sigmoid"), self.gate(inner, 0))
+        kept = self.emit(QMul(op.forget, 0, 0, 0, INT16, "int16"), forget, cell) if cell else ""
+        update = self.emit(QMul(op.update, 0, 0, 0, alone, "int16"), enter, candidate)
+        cell = self.emit(QAdd(0, SAME, SAME, SAME, 0, 0, 0, clip, dtype="int16"), kept, update) if cell else update
+        leave = self.emit(Squash("sigmoid"), leave)
         bounded = self.emit(Squash("tanh", op.cell_integer_bits), cell)
         return self.emit(QMul(op.output, 0, 0, op.hidden_zero_point, (-128, 127)), leave, bounded), cell
 
-    def part(self, value: str, start: int, stop: int) -> str:
-        return self.emit(Slice((0, start, 0, 0), (1, stop, 1, 1), (1, 1, 1, 1)), value)
+    def largest_update(self) -> int:
+        """What no product of input gate and candidate exceeds, once it is rescaled."""
+        return (self.op.update.multiplier << 30 >> self.op.update.shift) + 1
 
-    def dense(self, x: str, weights: Array, bias: Array, rescales: tuple[Rescale, ...], zero_point: int) -> str:
-        return self.emit(self.dense_op(rescales, zero_point), x, *self.constants(weights, bias))
+    def gate(self, gates: str, index: int) -> str:
+        start, stop = index * self.units, (index + 1) * self.units
+        return self.emit(Slice((0, start, 0, 0), (1, stop, 1, 1), (1, 1, 1, 1)), gates)
 
-    def recurrent_operands(self) -> tuple[str, str]:
-        return self.constants(self.recurrent, np.zeros_like(self.bias))
+    def constants(self, tile: range, weights: Array, bias: Array) -> tuple[str, str]:
+        """Weights and bias of the gates of a tile, from weights [4u,k] and bias [4u] of all gates."""
+        rows = slice(tile.start * self.units, tile.stop * self.units)
+        return (self.graph.add_constant(weights[rows, :, None, None], f"{self.node.name}/weights"),
+                self.graph.add_constant(bias[rows], f"{self.node.name}/bias"))  # fmt: skip
 
-    def recurrent_op(self) -> QConv:
-        return self.dense_op(self.op.recurrent_rescales, self.op.hidden_zero_point)
-
-    def constants(self, weights: Array, bias: Array) -> tuple[str, str]:
-        """Weights [4u,k] and bias [4u], gates in the order in which they are computed."""
-        parts = np.split(weights, GATES), np.split(bias, GATES)
-        ordered, sums = (np.concatenate([part[i] for i in ORDER]) for part in parts)
-        return (self.graph.add_constant(ordered[:, :, None, None], f"{self.node.name}/weights"),
-                self.graph.add_constant(sums, f"{self.node.name}/bias"))  # fmt: skip
-
-    def dense_op(self, rescales: tuple[Rescale, ...], zero_point: int) -> QConv:
-        channels = [rescales[i] for i in ORDER for _ in range(self.units)]
+    def dense_op(self, tile: range, rescales: tuple[Rescale, ...], zero_point: int) -> QConv:
+        channels = [rescales[i] for i in tile for _ in range(self.units)]
         return QConv(
             Window((1, 1)), 1, zero_point, 0, tuple(r.multiplier for r in channels), tuple(r.shift for r in channels),
             double_round=True, clamp=INT16, dtype="int16",

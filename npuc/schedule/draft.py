@@ -139,6 +139,7 @@ class Drafter:
             must = kernel.owner in streamed
             may = may_stream and i in whole and kernel.owner not in shared and bool(kernel.parameters.weights)
             sizes = self._sizes(kernel, tile_bytes) if i in whole else [kernel.space[3]]
+            sizes = sizes[:1] if kernel.owner in shared else sizes  # they are loaded once, and cut for every use
             loaded.append([] if must else [tile_request(kernel, rows, size, streamed=False) for size in sizes])
             channels = kernel.space[3]
             flash.append([tile_request(kernel, rows, channels, streamed=True)] if must or may else [])

@@ -13,10 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from isa.instructions import BY_MNEMONIC
-from npuc.lower.kernel import Kernel
+from npuc.lower.kernel import Kernel, Parameters
 from npuc.schedule.tiles import Tiling
 
 TILE_STREAM_BYTES = BY_MNEMONIC["mac.conv"].length_bytes + BY_MNEMONIC["dma.load"].length_bytes
+
+NOTHING = Parameters()
+"""What a kernel loads that has its parameters from another one."""
 
 MOST_STATES = 32
 """States kept behind a kernel, spread evenly over those that could be best."""
@@ -52,11 +55,17 @@ def _after(state: _State, kernel: Kernel, tiling: Tiling, rate: int) -> _State:
     if tiling.streamed:
         arrived = state.arrived + tiling.flash_bytes // rate
         return _State(arrived, max(state.ended + busy, arrived), tiling, state)
-    weights = len(kernel.parameters.weights)
-    head = state.arrived + kernel.parameters.head_bytes // rate
+    loaded = NOTHING if kernel.shares else kernel.parameters
+    weights, head = len(loaded.weights), state.arrived + loaded.head_bytes // rate
     first = weights * min(tiling.channels, kernel.space[3]) // kernel.space[3] // rate
     ended = max(state.ended + busy, head + first + busy, head + weights // rate + tiling.tile_cycles)
-    return _State(head + (weights + TILE_STREAM_BYTES * tiling.n_tiles) // rate, ended, tiling, state)
+    stream = TILE_STREAM_BYTES if loaded.n_bytes else instruction_bytes(kernel)
+    return _State(head + (weights + stream * tiling.n_tiles) // rate, ended, tiling, state)
+
+
+def instruction_bytes(kernel: Kernel) -> int:
+    """Bytes of the stream that one of the kernel's instructions takes."""
+    return 0 if kernel.arm is not None else BY_MNEMONIC[kernel.mnemonic].length_bytes
 
 
 def _fronts(states: list[_State]) -> list[_State]:

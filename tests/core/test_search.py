@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from isa.instructions import BY_MNEMONIC
 from isa.target_file import load_target
 from npuc.compiler import Options, compile_model
 from npuc.emit.judge import stream_timeline
@@ -143,5 +144,6 @@ def end_of(kernels: list[Kernel], tilings: Sequence[Tiling]) -> int:
         arrived += kernel.parameters.head_bytes
         first = weights * min(tiling.channels, kernel.space[3]) // kernel.space[3]
         ended = max(ended + busy, arrived + first + busy, arrived + weights + tiling.tile_cycles)
-        arrived += weights + TILE_STREAM_BYTES * tiling.n_tiles
+        stream = TILE_STREAM_BYTES if kernel.parameters.n_bytes else BY_MNEMONIC[kernel.mnemonic].length_bytes
+        arrived += weights + stream * tiling.n_tiles
     return ended

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from npuc.lower import Kernel, delayed, with_stores
 from npuc.lower.operand import Operand
 
@@ -56,3 +58,9 @@ def test_a_kernel_does_not_pass_what_overwrites_its_operand() -> None:
 def test_the_second_part_of_a_storage_stays() -> None:
     kernels = [copy("first", "x", "a"), copy("second", "x", "a"), copy("main", "y", "b"), copy("join", "a b", "o")]
     assert names(delayed(kernels, {"o", "x"})) == "first second main join"
+
+
+def test_a_small_result_does_not_wait() -> None:
+    kernels = [copy("early", "x", "a"), copy("main", "y", "b"), copy("join", "a b", "out")]
+    large = replace(kernels[1], ofm=replace(kernels[1].ofm, shape=(1, 64, *kernels[1].ofm.shape[2:])))
+    assert names(delayed([kernels[0], large, kernels[2]], {"out", "x"})) == "early main join"
