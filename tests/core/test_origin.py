@@ -33,11 +33,11 @@ def test_the_origin_leads_to_the_same_bytes(bases: tuple[int, ...], memory: Memo
     record = {field.name: field.bias for field in LAYER.fields}
     for (prefix, *_), place, base in zip(AXES, memories, bases, strict=True):
         record |= {f"{prefix}_base": address(place, base), f"{prefix}_row": 24}
-    fields, origin = placed_by_origin(record)
+    fields, origin = placed_by_origin(record, is_vector=False)
     for prefix, *_ in AXES:
-        at = sum(origin.get(axis, 0) * fields[f"{prefix}_{stride}"] for _, axis, stride, _ in AXES)
+        at = sum(origin.get(axis, 0) * fields[f"{prefix}_{name}"] for _, axis, name, *_ in AXES)
         assert fields[f"{prefix}_base"] + at == record[f"{prefix}_base"]
-    assert all(origin[axis] < limit for _, axis, _, limit in AXES if axis in origin)
+    assert all(origin[axis] < limit for _, axis, _, limit, _ in AXES if axis in origin)
 
 
 def test_time_steps_share_their_descriptors(rng: np.random.Generator) -> None:
