@@ -23,6 +23,10 @@ from npuc.schedule.tile_model import TILE_STREAM_BYTES
 DESCRIPTOR_BYTES = 72
 """Of a typical layer's descriptor, which comes through the same flash."""
 
+CLAIMED_AHEAD = 4
+"""Tasks by which a buffer is its load's own before the bytes are expected: what runs faster than expected then need not
+keep the load waiting for memory."""
+
 
 def lower_bound(draft: Draft, uses: Sequence[ParameterUse], earliest: Sequence[int], target: Target) -> int:
     """Cycles that the units and the flash need at least, with loads no sooner than memory and `earliest` allow."""
@@ -130,7 +134,7 @@ class _Walk:
         self.flash = start + use.buffer.n_bytes // self.target.board.flash_bytes_per_cycle
         self.loaded[use.first] = self.flash
         self.positions.append(i)
-        self.claims.append(max(held, min(self.ended, i)))
+        self.claims.append(max(held, min(self.ended, i) - CLAIMED_AHEAD))
 
     def _compute(self, i: int) -> None:
         task, cost, rate = self.draft.computes[i], self.draft.costs[i], self.target.board.flash_bytes_per_cycle
