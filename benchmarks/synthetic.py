@@ -23,6 +23,24 @@ def conv_chain(length: int = 4) -> bytes:
     return _model(nodes, constants, (1, 32, 1, 1))
 
 
+def residual_chain(length: int) -> bytes:
+    """Blocks of three convolutions of 3x3, each behind an activation, whose input is added to their output."""
+    rng = np.random.default_rng(0)
+    nodes, constants, value = [], [], "x"
+    for block in range(length // 3):
+        entry = value
+        for i in range(3 * block, 3 * block + 3):
+            weights = (rng.standard_normal((32, 32, 3, 3)) / 34).astype(np.float32)
+            constants.append(numpy_helper.from_array(weights, f"w{i}"))
+            nodes.append(helper.make_node("Conv", [value, f"w{i}"], [f"c{i}"], f"conv{i}", pads=[1, 1, 1, 1]))
+            nodes.append(helper.make_node("Relu", [f"c{i}"], [f"r{i}"], f"relu{i}"))
+            value = f"r{i}"
+        nodes.append(helper.make_node("Add", [entry, value], [f"a{block}"], f"add{block}"))
+        value = f"a{block}"
+    nodes.append(helper.make_node("GlobalAveragePool", [value], ["y"], "pool"))
+    return _model(nodes, constants, (1, 32, 1, 1))
+
+
 def concat_of_100() -> bytes:
     """The same input through 100 convolutions of one output channel, concatenated."""
     rng = np.random.default_rng(0)

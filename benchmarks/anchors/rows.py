@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.anchors.criterion import REFERENCE, Criterion
 from benchmarks.anchors.store import Store
 from benchmarks.anchors.table import write_page
 from benchmarks.checks import Outcome
 from benchmarks.network import tflite_model
 from benchmarks.process import npuc
+from benchmarks.synthetic import SHAPE, conv_chain, residual_chain
 
 REPEATS = 2
 BUDGETS = ("512KiB", "2MiB")
@@ -17,6 +20,9 @@ BUDGETS = ("512KiB", "2MiB")
 SMALL = ("mlperf_resnet8", "mlperf_vww", "mlperf_kws", "mlperf_ad", "mlperf_sww")
 """The networks of MLPerf Tiny."""
 LARGE = ("xtensa_mbv2_100_224",)
+
+LAYERS = (75, 150, 300)
+"""Convolutions of the synthetic networks."""
 
 
 def anchored(criterion: Criterion, folder: Path) -> Outcome:
@@ -38,4 +44,25 @@ def compile_speed(names: tuple[str, ...], search_s: float, lock_s: float, folder
             lock = min(outcome.add(npuc(*arguments)).cpu_s for _ in range(REPEATS))
             outcome.figures[f"{name} {budget}"] = f"{search} / {lock}"
             outcome.require(search <= search_s and lock <= lock_s)
+    return outcome
+
+
+def compile_growth(limit: float, folder: Path) -> Outcome:
+    """CPU seconds of compiling synthetic networks of LAYERS in 128 KiB: from the fewest to the most layers they grow by
+    at most `limit` times what the layers do."""
+    outcome = Outcome(figures={"limit_of_linear": limit})
+    np.save(folder / "data.npy", np.random.default_rng(0).standard_normal((4, *SHAPE[1:])).astype(np.float32))
+    for name, make in (("chain", conv_chain), ("residual", residual_chain)):
+        cpu_s = []
+        for n_layers in LAYERS:
+            model, table = folder / f"{name}{n_layers}.onnx", folder / f"{name}{n_layers}.json"
+            model.write_bytes(make(n_layers))
+            outcome.add(npuc("calibrate", model, "--data", folder / "data.npy", "-o", table))
+            cpu_s.append(outcome.add(npuc("compile", model, "--calibration", table, "-t", REFERENCE, "--sram", "128KiB",
+                                          "--no-lock", "-o", folder / "growth.npu", "--json")).cpu_s)  # fmt: skip
+        of_linear = cpu_s[-1] / cpu_s[0] * LAYERS[0] / LAYERS[-1]
+        outcome.figures[name] = {**{f"{n}_layers_cpu_s": s for n, s in zip(LAYERS, cpu_s, strict=True)},
+                                 "300_over_150": round(cpu_s[-1] / cpu_s[1], 2),
+                                 "of_linear": round(of_linear, 3)}  # fmt: skip
+        outcome.require(of_linear <= limit)
     return outcome
