@@ -14,6 +14,7 @@ from npuc.passes.fuse_residual import fuse_residual
 from npuc.passes.fuse_table import fuse_table
 from npuc.passes.merge_views import merge_views
 from npuc.passes.narrow_broadcast import narrow_broadcast
+from npuc.passes.remove_constant_channels import remove_constant_channels
 from npuc.passes.remove_identity import remove_identity
 from npuc.passes.restore_names import restore_names
 from npuc.passes.rule import Pass, run_passes
@@ -66,5 +67,5 @@ INTEGER_PASSES: tuple[Pass, ...] = (
 )
 """What follows quantization: the machine's output stage takes over additions and tables."""
 
-HARDWARE_PASSES: tuple[Pass, ...] = (fold_stride_into_channels, merge_views)
+HARDWARE_PASSES: tuple[Pass, ...] = (remove_constant_channels, fold_stride_into_channels, merge_views)
 """The same network in the shape that the machine likes: what is counted as its multiplies and weights comes before."""
