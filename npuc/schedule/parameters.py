@@ -139,11 +139,21 @@ class _Packer:
             self._parts = []
 
 
-def misfits(uses: Sequence[ParameterUse], live: Profile, capacity_bytes: int) -> set[str]:
-    """Kernels whose parameters find no room beside the activations `live` [n tasks] even while they are used."""
+def needed_bytes(uses: Sequence[ParameterUse], live: Profile) -> int:
+    """Bytes at the busiest task, when parameters are there only while they are used beside the activations `live`."""
+    return int(_while_used(uses, live).max(initial=0))
+
+
+def _while_used(uses: Sequence[ParameterUse], live: Profile) -> Profile:
     total = live.copy()
     for use in uses:
         total[use.first : use.last + 1] += aligned(use.buffer.n_bytes)
+    return total
+
+
+def misfits(uses: Sequence[ParameterUse], live: Profile, capacity_bytes: int) -> set[str]:
+    """Kernels whose parameters find no room beside the activations `live` [n tasks] even while they are used."""
+    total = _while_used(uses, live)
     found: set[str] = set()
     left = list(uses)
     while len(total) and total.max() > capacity_bytes:

@@ -20,7 +20,7 @@ from npuc.schedule.draft import Draft, Drafter
 from npuc.schedule.estimate import follow, lower_bound
 from npuc.schedule.grouping import choose_groups
 from npuc.schedule.memory import Storage
-from npuc.schedule.parameters import ParameterUse, earliest, misfits, pack_buffers, place_loads
+from npuc.schedule.parameters import ParameterUse, earliest, misfits, needed_bytes, pack_buffers, place_loads
 from npuc.schedule.place import Placed, place, with_addresses
 from npuc.schedule.policy import SEARCH, Policy
 from npuc.schedule.stripes import Group
@@ -31,6 +31,9 @@ LOG = logging.getLogger("npuc.schedule")
 
 RUNGS_PER_OCTAVE = 4
 """Capacities on the ladder between a number and its double."""
+
+STEPS, SMALLER_PARTS = 16, (15, 14, 13)
+"""Parts of a capacity, and numbers of them between it and the next below."""
 
 MOST_OPTIONS, MOST_TASKS = 8, 2000
 """Options of a capacity that are given addresses and judged, and tasks of them all together."""
@@ -178,13 +181,13 @@ class _Run:
         """The candidate of fewest cycles; of those the one of the smallest peak."""
         search, ladder = self.search, self.search.policy.has_ladder
         best = smallest if ladder else None
-        for capacity in rungs(smallest.peak_bytes, search.capacity_bytes) if ladder else [search.capacity_bytes]:
+        capacities = rungs(smallest.peak_bytes, search.capacity_bytes) if ladder else [search.capacity_bytes]
+        for capacity, below in zip(capacities, [*capacities[1:], 0 if ladder else capacities[0]], strict=True):
             for option in self._options(capacity):
                 if best is None or option.bound_cycles < best.cycles:
-                    found = self._try(option, capacity)
-                    fits = found is not None and found.peak_bytes <= search.capacity_bytes
-                    if found is not None and fits and (best is None or found.key < best.key):
-                        best = found
+                    for found in self._tries(option, capacity, below):
+                        if found.peak_bytes <= search.capacity_bytes and (best is None or found.key < best.key):
+                            best = found
         LOG.info("%d drafts, %d candidates", len(self.drafts), self.n_judged)
         return best or smallest
 
@@ -201,9 +204,11 @@ class _Run:
                 needed = max(int(option.draft.live.max(initial=0)), least)
                 if any(other.sram_bytes <= needed and other.cycles <= option.bound_cycles for other in found):
                     continue
-                candidate = self._try(option, capacity)
-                if candidate is not None and candidate.peak_bytes <= highest:
-                    found.append(replace(candidate, sram_bytes=max(candidate.peak_bytes, least)))
+                found += [
+                    replace(candidate, sram_bytes=max(candidate.peak_bytes, least))
+                    for candidate in self._tries(option, capacity, below)
+                    if candidate.peak_bytes <= highest
+                ]
         best: list[Candidate] = []
         for candidate in sorted(found, key=lambda item: (item.sram_bytes, item.cycles)):
             if not best or candidate.cycles < best[-1].cycles:
@@ -224,6 +229,18 @@ class _Run:
                 expected = follow(draft, uses, loads, self.search.target).cycles
                 found[id(draft), uses] = Option(expected, bound, draft, uses, limits)
         return _promising(list(found.values()))
+
+    def _tries(self, option: Option, capacity: int, below: int) -> Iterator[Candidate]:
+        """The option with addresses; one that needs more than the capacity below this also in steps towards that, as a
+        budget between the two cannot use what fills the larger."""
+        needed, rooms = needed_bytes(option.uses, option.draft.live), [capacity]
+        if needed > below:
+            smaller = [capacity * part // STEPS // ALIGNMENT * ALIGNMENT for part in SMALLER_PARTS]
+            rooms += [room for room in smaller if room >= needed]
+        for room in rooms:
+            found = self._try(option, room)
+            if found is not None:
+                yield found
 
     def _try(self, option: Option, capacity: int) -> Candidate | None:
         """The option with addresses; None when it does not fit. What was placed in a larger capacity and fits this one
