@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from npuc.lower.kernel import Kernel, WeightPiece
-from npuc.lower.weight_code import encode_pieces
+from npuc.lower.weight_code import encode_pieces, raw_pieces
+
+START_CYCLES = 64
+"""What a decoder takes to fill its states for an instruction: weights that several kernels use must save a byte of
+flash for each of these cycles to be worth it."""
 
 Cuts = tuple[tuple[int, int], ...]
 """Ranges of output channels, in order, that cover all channels once."""
@@ -17,6 +22,7 @@ class WeightCoder:
 
     def __init__(self, kernels: Iterable[Kernel]) -> None:
         self._raw = {kernel.node: kernel for kernel in kernels}
+        self._uses = Counter(kernel.owner for kernel in self._raw.values())
         self._coded: dict[tuple[str, Cuts], Kernel] = {}
 
     def whole(self) -> list[Kernel]:
@@ -29,14 +35,17 @@ class WeightCoder:
         if not kernel.parameters.weights:
             return kernel
         if (name, cuts) not in self._coded:
-            self._coded[name, cuts] = _code(kernel, cuts)
+            self._coded[name, cuts] = _code(kernel, cuts, START_CYCLES * (self._uses[kernel.owner] - 1))
         return self._coded[name, cuts]
 
 
-def _code(kernel: Kernel, cuts: Sequence[tuple[int, int]]) -> Kernel:
+def _code(kernel: Kernel, cuts: Sequence[tuple[int, int]], least_saving_bytes: int) -> Kernel:
     raw = kernel.parameters
     per_channel = raw.weight_channel_bytes
-    coded = encode_pieces(raw.weights, [(start * per_channel, stop * per_channel) for start, stop in cuts])
+    ranges = [(start * per_channel, stop * per_channel) for start, stop in cuts]
+    coded = encode_pieces(raw.weights, ranges)
+    if len(raw.weights) - coded.n_bytes < least_saving_bytes:
+        coded = raw_pieces(raw.weights, ranges)
     pieces, stored = [], bytearray()
     for cut, piece in zip(cuts, coded.pieces, strict=True):
         pieces.append(WeightPiece(*cut, len(stored), len(stored) + len(piece.data), piece.coded_words))

@@ -71,7 +71,7 @@ def encode_pieces(weights: bytes, cuts: Sequence[tuple[int, int]]) -> CodedWeigh
     than it saves.
     """
     data = np.frombuffer(weights, np.int8)
-    raw = CodedWeights(b"", tuple(Piece(weights[start:stop]) for start, stop in cuts))
+    raw = raw_pieces(weights, cuts)
     counts = sum((_count(data[start:stop]) for start, stop in cuts), np.zeros(256, np.int64))
     if not counts.any():
         return raw
@@ -83,6 +83,11 @@ def encode_pieces(weights: bytes, cuts: Sequence[tuple[int, int]]) -> CodedWeigh
 
 def _count(weights: npt.NDArray[np.int8]) -> Ints:
     return np.bincount(weights.astype(np.int64) + 128, minlength=256)
+
+
+def raw_pieces(weights: bytes, cuts: Sequence[tuple[int, int]]) -> CodedWeights:
+    """Bytes [start, stop) of `weights` for each of `cuts`, as they are."""
+    return CodedWeights(b"", tuple(Piece(weights[start:stop]) for start, stop in cuts))
 
 
 def _shorter(raw: Piece, stream: bytes) -> Piece:
