@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from benchmarks import checks, firmware_checks, kernel_checks
+from benchmarks import checks, firmware_checks, kernel_checks, timing_checks
 from benchmarks.anchors import rows
 from benchmarks.anchors.criteria import criteria
 from benchmarks.commit import measured_commit
@@ -60,6 +60,12 @@ def steps() -> Iterator[Step]:
     yield from witness_steps()
     yield Step("verify/speed", "squeezenet11_224: the static verifier takes <= 0.5 CPU s",
                partial(checks.proof_speed, 0.5))  # fmt: skip
+    yield Step("timing/stepped", "504 random programs, 14 networks, 3 targets: within 2 %, same stall class >= 95 %",
+               partial(timing_checks.stepped, 0.02, 0.95))  # fmt: skip
+    yield Step("timing/rtl", "the Verilog: bit-exact, MAC instructions and copies 0 cycles off, networks within 3 %",
+               timing_checks.verilog)  # fmt: skip
+    yield Step("mutation", ">= 2,000 mutants of 12 networks: none that differs escapes; no false alarms",
+               partial(timing_checks.mutants, 2000))  # fmt: skip
     yield Step("allocate", "the hard instances in <= 10 CPU s each: all fit, all but D and J optimal",
                checks.hard_allocation)  # fmt: skip
     yield Step("accuracy/mlperf_ic_resnet8", "top-1 within 0.7 points of float, SQNR >= 27 dB",

@@ -1,34 +1,36 @@
 """How far `isa.timing` is from the stepped model: `python -m benchmarks.timing_accuracy [--programs N]`.
 
-Compiles networks of the shared folder (`../shared` or `$NPUC_SHARED`) for each target, runs random programs on both
-models, prints the table of docs/timing-accuracy.md and writes it there, and the figures to docs/timing-accuracy.json.
+Compiles networks of the shared folder (`../shared` or `$NPUC_SHARED`) for each target, float ones after a quick
+calibration (its table lies in build/timing), runs random programs on both models, prints the table of
+docs/timing-accuracy.md and writes it there, and the figures to docs/timing-accuracy.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from benchmarks.network import BY_NAME, ROOT, TFLITE, tflite_model
+from benchmarks.process import npuc
+from calibration import QuantTable, read_table
 from isa.target import Target
 from isa.target_file import load_target
 from npuc.compiler import Options, compile_model, import_model
 from tests.stepped.compare import Comparison, agreement, compare
 from tests.stepped.fuzz import MAC_KINDS, STREAM_KINDS, WEIGHTS, random_program
 
-ROOT = Path(__file__).resolve().parent.parent
-SHARED = (ROOT / os.environ.get("NPUC_SHARED", "../shared")).resolve()
+FOLDER = ROOT / "build" / "timing"
 RESULT = ROOT / "docs" / "timing-accuracy.json"
 PAGE = ROOT / "docs" / "timing-accuracy.md"
 MARKS = ("<!-- table: python -m benchmarks.timing_accuracy -->\n", "<!-- end of table -->\n")
 
 TARGETS = ("edge-256", "u55-like", "soc-1k")
-NETWORKS = ("mlperf_ad", "mlperf_kws", "mlperf_resnet8", "mlperf_resnet8_large", "mlperf_sww", "mlperf_vww",
-            "micro_speech", "person_detect")  # fmt: skip
+FLOAT = ("mnist_cntk", "fsdd_dscnn", "mlonmcu_kws_m_fp32", "st_mobilenetv2_035_128", "squeezenet11_224",
+         "ultraface_slim-320")  # fmt: skip
 KINDS = {"all instructions": tuple(WEIGHTS), "DMA and vector": STREAM_KINDS, "MAC array": MAC_KINDS}
 SRAM_BYTES = 2 << 20
 SAMPLE = 4
@@ -39,11 +41,31 @@ Row = dict[str, Any]
 
 def network_row(name: str, target: Target) -> Row:
     """Both models on a compiled network."""
-    graph = import_model(SHARED / "models" / "tflite" / f"{name}.tflite", {})
-    program = compile_model(graph, None, Options(target, sram_bytes=SRAM_BYTES)).program
-    comparison = compare(program, target)
+    comparison = compare(compiled(name, target), target)
     cycles = {"scoreboard": comparison.scoreboard.total_cycles, "stepped": comparison.stepped.cycles}
     return {"network": name, **cycles, "error": comparison.error, "same_class": agreement([comparison])}
+
+
+def compiled(name: str, target: Target) -> bytes:
+    """The program of a network of the shared folder."""
+    options = Options(target, sram_bytes=SRAM_BYTES)
+    if name in TFLITE:
+        return compile_model(import_model(tflite_model(name), {}), None, options).program
+    network = BY_NAME[name]
+    shapes = {}
+    if network.shape:
+        axis, _, sizes = network.shape.partition("=")
+        shapes = {axis: tuple(map(int, sizes.split(",")))}
+    return compile_model(import_model(network.model, shapes), calibrated(name), options).program
+
+
+@cache
+def calibrated(name: str) -> QuantTable:
+    """A quick table of a float network: ranges of values, no search."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    network, path = BY_NAME[name], FOLDER / f"{name}.json"
+    npuc("calibrate", network.model, *network.compile_arguments(FOLDER), "--observer", "minmax", "-o", path)
+    return read_table(path)
 
 
 def program_row(label: str, runs: list[Comparison]) -> Row:
@@ -65,7 +87,7 @@ def measure(n_programs: int) -> Row:
     result: Row = {"networks": {}, "programs": {}, "sample": {}}
     for name in TARGETS:
         target = load_target(name)
-        result["networks"][name] = [network_row(network, target) for network in NETWORKS]
+        result["networks"][name] = [network_row(network, target) for network in (*TFLITE, *FLOAT)]
         result["programs"][name] = [
             program_row(label, [compare(random_program(seed, target, kinds), target) for seed in range(n_programs)])
             for label, kinds in KINDS.items()
@@ -106,6 +128,11 @@ def main() -> None:
     parser.add_argument("--programs", type=int, default=60, help="random programs of each kind and target")
     result = measure(parser.parse_args().programs)
     print(table(result))
+    write(result)
+
+
+def write(result: Row) -> None:
+    """The figures, and the page that shows them."""
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     PAGE.write_text(with_table(PAGE.read_text(), table(result)))
 

@@ -16,6 +16,7 @@ from isa.timing.geometry import Ints
 
 QUEUES = 5
 """Four queues of the NPU and the Arm core's list of calls."""
+MAC_QUEUE = 2
 FETCH_QUEUE = 5
 CONDITIONS = 6
 RESOURCES = 7
@@ -255,8 +256,22 @@ def _share(rows: Ints, s: Ints) -> None:
         for flow in range(r, AGENTS * RESOURCES, RESOURCES):
             s[RATE + flow] = min(s[DEMAND + flow], level)
     for q in range(QUEUES):
+        if q != MAC_QUEUE:
+            _couple(s, QUEUES + q)
         if s[BACK + q] != _NONE and s[LEFT + (QUEUES + q) * RESOURCES + PACE] > 0:
             s[RATE + (QUEUES + q) * RESOURCES + PACE] = _pace_rate(rows, s, q)
+
+
+@compiled
+def _couple(s: Ints, agent: int) -> None:
+    """Words stream through a vector or DMA unit: nothing of it runs ahead of what has the least of its demand."""
+    first, slowest, demand = agent * RESOURCES, WHOLE, WHOLE
+    for flow in range(first, first + RESOURCES):
+        if s[DEMAND + flow] > 0 and s[RATE + flow] * demand < slowest * s[DEMAND + flow]:
+            slowest, demand = s[RATE + flow], s[DEMAND + flow]
+    for flow in range(first, first + RESOURCES):
+        if s[DEMAND + flow] > 0:
+            s[RATE + flow] = -(-s[DEMAND + flow] * slowest // demand)
 
 
 @compiled
@@ -325,6 +340,11 @@ def _charge(rows: Ints, order: Ints, s: Ints, times: Ints, interval: int) -> Non
         first = s[FIRST + q]
         if s[BACK + q] != _NONE:
             i, kind = s[BACK + q], _flow_class(rows, s, QUEUES + q, s[BACK + q])
+            if q != MAC_QUEUE and kind == BUSY:
+                busy = interval * s[RATE + (QUEUES + q) * RESOURCES + COMPUTE] // WHOLE
+                times[i, CHARGED + BUSY] += busy
+                times[i, CHARGED + _shared_class(s, (QUEUES + q) * RESOURCES)] += interval - busy
+                continue
         elif s[FRONT + q] != _NONE:
             i = s[FRONT + q]
             kind = _flow_class(rows, s, q, i) if s[FRONT_PHASE + q] == LOAD else LATENCY
@@ -346,11 +366,22 @@ def _flow_class(rows: Ints, s: Ints, agent: int, i: int) -> int:
     flow = LEFT + agent * RESOURCES
     if s[flow + COMPUTE] > 0:
         return BUSY
-    kind, longest = int(OUTPUT_STAGE), s[flow + OUTPUT]
-    if s[flow + PACE] > longest:
+    if s[flow + PACE] > s[flow + OUTPUT]:
         kind, longest = int(rows[i, PACE_CLASS]), s[flow + PACE]
-    for r in range(RESOURCES - 1, READ - 1, -1):
+    else:
+        kind, longest = int(OUTPUT_STAGE), s[flow + OUTPUT]
+    for r in range(READ, RESOURCES):
         if s[flow + r] > 0 and s[flow + r] >= longest:
-            longest = s[flow + r]
-            kind = FLASH_WAIT if r == FLASH else DRAM_WAIT if r == DRAM else SRAM_PORT
+            return _shared_class(s, agent * RESOURCES)
     return kind
+
+
+@compiled
+def _shared_class(s: Ints, flow: int) -> int:
+    """The shared resource with the longest amount left; of equal ones the first of flash, dram and port."""
+    kind, longest = int(SRAM_PORT), 0
+    for r in range(RESOURCES - 1, READ - 1, -1):
+        left = s[LEFT + flow + r]
+        if left > 0 and left >= longest:
+            kind, longest = FLASH_WAIT if r == FLASH else DRAM_WAIT if r == DRAM else SRAM_PORT, left
+    return int(kind)

@@ -13,14 +13,14 @@ from isa.container import CONSTANTS_OFFSET, Container, descriptors_offset, write
 from isa.descriptors import Memory, address
 from isa.instructions import BY_MNEMONIC, NO_CONDITION, Queue
 from isa.target import Target
-from tests.stepped.fuzz_layer import FLASH_BYTES, Draw, Values, random_layer
+from tests.stepped.fuzz_layer import FLASH_BYTES, Draw, Values, output_size, random_layer
 
 QUEUES = (Queue.DMA_IN, Queue.DMA_OUT, Queue.MAC, Queue.VEC)
 
 WEIGHTS = {"dma.load": 4, "dma.load4": 2, "dma.store": 1, "dma.store4": 1, "dma.fill": 1, "mac.conv": 8,
            "mac.depthwise": 4, "vec.add": 2, "vec.sub": 1, "vec.mul": 1, "vec.table": 1, "vec.sigmoid": 1,
            "vec.tanh": 1, "vec.maxpool": 2, "vec.avgpool": 1, "vec.mean": 1, "vec.softmax": 1, "vec.resize": 1,
-           "vec.copy": 2}  # fmt: skip
+           "vec.bilinear": 1, "vec.copy": 2}  # fmt: skip
 """How often each instruction is drawn."""
 
 CONSTANT_BYTES = FLASH_BYTES - CONSTANTS_OFFSET
@@ -134,8 +134,8 @@ class _Writer:
         """A part of the output, the whole of it as often as not."""
         draw = self.draw
         limit = {"y": v["ifm_height"] // v.get("stride_h", 1) or 1, "x": v["ifm_width"] // v.get("stride_w", 1) or 1}
-        if mnemonic == "vec.mean":
-            limit = {"y": 1, "x": 1}
+        if mnemonic in ("vec.mean", "vec.bilinear"):
+            limit = dict(zip("yx", output_size(mnemonic, v), strict=True))
         limit["c"] = v["ofm_channels"]
         values = {"n": 0}
         for (axis, whole), extent in zip(limit.items(), ("height", "width", "channels"), strict=True):

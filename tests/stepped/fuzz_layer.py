@@ -80,21 +80,31 @@ def random_layer(draw: Draw, kind: str) -> Values:
         v |= {"dilation_h": draw.one(1, 1, 1, 1, 2)}
     elif kind == "vec.resize":
         v |= {"stride_h": draw.number(1, 3), "stride_w": draw.number(1, 3)}
-    out_h, out_w = _output_size(kind, v)
+    out_h, out_w = output_size(kind, v)
+    if kind == "vec.bilinear":
+        v |= {"multiplier_1": _scale(height, out_h), "multiplier_2": _scale(width, out_w)}
+        v |= {"mid_low": draw.one(0, (v["multiplier_1"] - 1024) // 2), "mid_high": draw.one(0, 0, 100)}
     v |= tensor(draw, "ifm", height, width, channels, element)
     v |= tensor(draw, "ofm", out_h, out_w, v["ofm_channels"], element)
     v |= tensor(draw, "ifm2", out_h, out_w, v["ofm_channels"], element)
     v |= {"scales": draw.place(draw.constant_memory(), 2), "table": draw.place(draw.constant_memory(), 8)}
     if kind.startswith("mac."):
         v |= {"use_table": int(draw.is_true(0.2)), "use_residual": int(draw.is_true(0.2))}
-        # Not a draw of its own: what a seed gives otherwise stays as it was without forms.
-        v |= {"scale_form": v["table"] >> 3 & 3}
+        v |= {"scale_form": draw.number(0, 3)}
     return v | _blocks(draw, v, out_h, out_w)
 
 
-def _output_size(kind: str, v: Values) -> tuple[int, int]:
+def _scale(n_inputs: int, n_outputs: int) -> int:
+    """Input positions for each output position, in 1/1024."""
+    return (1024 * n_inputs + n_outputs // 2) // n_outputs
+
+
+def output_size(kind: str, v: Values) -> tuple[int, int]:
+    """Rows and pixels of the output of a layer."""
     if kind == "vec.mean":
         return 1, 1
+    if kind == "vec.bilinear":
+        return 2 * v["ifm_height"], v["ifm_width"] * 3 // 2 + 1
     if kind == "vec.resize":
         return v["ifm_height"] * v["stride_h"], v["ifm_width"] * v["stride_w"]
     return -(-v["ifm_height"] // v.get("stride_h", 1)), -(-v["ifm_width"] // v.get("stride_w", 1))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -17,5 +21,20 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
         return function
     # Without allocations nothing needs a reference count; counting those of the tuples' arrays costs 20 times the time.
     options: dict[str, Any] = {"cache": True, "error_model": "numpy", "_nrt": False}
-    kernel: Callable[P, R] = numba.njit(**options)(function)
+    settings: Any = numba.config
+    before, settings.CACHE_DIR = settings.CACHE_DIR, str(_folder())
+    try:
+        kernel: Callable[P, R] = numba.njit(**options)(function)
+    finally:
+        settings.CACHE_DIR = before
     return kernel
+
+
+@cache
+def _folder() -> Path:
+    """Where this text of the model is kept compiled: numba looks for changes only in the file of each kernel."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("model*.py")):
+        digest.update(path.read_bytes())
+    cache_home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache_home / "npuc" / "stepped" / digest.hexdigest()[:24]

@@ -22,6 +22,9 @@ from tests.stepped.model_mac import TABLE_BYTES, Values, output_blocks
 from tests.stepped.model_plan import SECOND, STREAMS, Ints
 from tests.stepped.model_unit import UnitRows, amount
 
+BILINEAR_ONE = 1024
+"""A whole input position in the fixed point of vec.bilinear."""
+
 
 class Stretch(NamedTuple):
     """A part of an instruction: words read of both operands, items of work, words written."""
@@ -67,6 +70,7 @@ def _rate(mnemonic: str, target: Target) -> Rate:
         "vec.avgpool": costs.vector_pool,
         "vec.mean": costs.vector_reduce,
         "vec.resize": costs.vector_copy,
+        "vec.bilinear": costs.vector_mul,
         "vec.copy": costs.vector_copy,
     }[mnemonic]
 
@@ -110,6 +114,26 @@ def _resize(values: Values, layer: Values) -> Iterator[Stretch]:
         yield part._replace(first=_line(values, layer, "ifm", seen, left, right - left) if is_new else 0)
 
 
+def _bilinear(values: Values, layer: Values) -> Iterator[Stretch]:
+    """Four products an element. Input rows are read up to the lower neighbour of each output row, every pixel once."""
+    left = _neighbours(values["x"], layer["multiplier_2"], layer["mid_high"], layer["ifm_width"])[0]
+    last = values["x"] + values["width"] - 1
+    right = _neighbours(last, layer["multiplier_2"], layer["mid_high"], layer["ifm_width"])[1]
+    done = _neighbours(values["y"], layer["multiplier_1"], layer["mid_low"], layer["ifm_height"])[0]
+    for y, part in zip(_output_rows(values), _elementwise(values, layer), strict=True):
+        end = _neighbours(y, layer["multiplier_1"], layer["mid_low"], layer["ifm_height"])[1] + 1
+        rows = range(done, end)
+        words = sum(_line(values, layer, "ifm", row, left, right + 1 - left) for row in rows)
+        done = max(done, end)
+        yield part._replace(first=words, items=4 * part.items)
+
+
+def _neighbours(output: int, scale: int, offset: int, limit: int) -> tuple[int, int]:
+    """Both input positions between which an output position lies."""
+    place = output * scale + offset
+    return max(place // BILINEAR_ONE, 0), min(-(-place // BILINEAR_ONE), limit - 1)
+
+
 def _mean(values: Values, layer: Values) -> Iterator[Stretch]:
     """Nothing is written before the last row has been read."""
     width = layer["ifm_width"]
@@ -144,6 +168,7 @@ _PARTS: dict[str, Callable[[Values, Values], Iterator[Stretch]]] = {
     "vec.avgpool": _pool,
     "vec.mean": _mean,
     "vec.resize": _resize,
+    "vec.bilinear": _bilinear,
     "vec.copy": _copy,
 }
 
