@@ -43,7 +43,7 @@ def compiled(model: str) -> Program:
     return load(data)
 
 
-def raw_pieces(kernel: Kernel, cuts: Sequence[tuple[int, int]]) -> Kernel:
+def raw_pieces(kernel: Kernel, cuts: Sequence[tuple[int, int]], _: int) -> Kernel:
     """What the compiler's coder makes of a kernel, with every piece left raw."""
     weights, per_channel = kernel.parameters.weights, kernel.parameters.weight_channel_bytes
     pieces, stored = [], bytearray()
