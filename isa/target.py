@@ -95,6 +95,22 @@ class Board:
 
 
 @dataclass(frozen=True)
+class Energy:
+    """Femtojoules of what a program does; recorded in programs, not hashed."""
+
+    mac_fj: int
+    """A multiply of two int8 and its 32-bit addition."""
+    sram_byte_fj: int
+    """A byte of the SRAM's port, read or written."""
+    flash_byte_fj: int
+    dram_byte_fj: int
+    vector_element_fj: int
+    """An element that the vector unit produces; of a pool a tap, of a mean an input."""
+    static_cycle_fj: int
+    """Leakage and clocks, in every cycle."""
+
+
+@dataclass(frozen=True)
 class Target:
     """A validated target."""
 
@@ -105,5 +121,7 @@ class Target:
     board: Board
     fingerprint: str
     """Hex SHA-256 (first 16 digits) of architecture and limits."""
+    energy: Energy | None = None
+    """None: the file does not say, and energy can be neither optimized nor reported."""
     description: str = ""
     """One sentence for listings and the manual."""

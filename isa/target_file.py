@@ -1,8 +1,8 @@
 """Reads targets from TOML, trusting nothing: every key is known, has its type and lies in its range.
 
 A file holds `description`, optionally `extends = "<name of a shipped target>"`, and the tables [architecture],
-[limits], [costs] and [board], whose keys are the fields of the dataclasses in `isa/target.py`. A rate is an integer
-or [numerator, denominator].
+[limits], [costs], [board] and, where energy is known, [energy], whose keys are the fields of the dataclasses in
+`isa/target.py`. A rate is an integer or [numerator, denominator].
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from isa.descriptors import DESCRIPTOR_SLOTS, LAYER
 from isa.errors import IsaError
 from isa.fields import Field
 from isa.instructions import BY_MNEMONIC
-from isa.target import Architecture, Board, Costs, Limits, Rate, Target
+from isa.target import Architecture, Board, Costs, Energy, Limits, Rate, Target
 
 FOLDER = Path(__file__).parent / "targets"
 
@@ -30,9 +30,12 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
 
 MAX_FILE_BYTES = 1 << 16
 
-TABLES: dict[str, type] = {"architecture": Architecture, "limits": Limits, "costs": Costs, "board": Board}
+REQUIRED: dict[str, type] = {"architecture": Architecture, "limits": Limits, "costs": Costs, "board": Board}
+"""Tables that every target has."""
 
-Table = TypeVar("Table", Architecture, Limits, Costs, Board)
+TABLES: dict[str, type] = {**REQUIRED, "energy": Energy}
+
+Table = TypeVar("Table", Architecture, Limits, Costs, Board, Energy)
 
 _LAYER = {field.name: field for field in LAYER.fields}
 _CONV = {field.name: field for field in BY_MNEMONIC["mac.conv"].fields}
@@ -44,6 +47,7 @@ def _up_to(field: Field) -> tuple[int, int]:
 
 _DEFAULT_RANGE = (1, (1 << 31) - 1)
 _CYCLES = (0, 1 << 20)
+_FEMTOJOULES = (0, 1 << 30)
 
 # What the encoding can hold decides what a target may allow.
 RANGES: dict[str, tuple[int, int]] = {
@@ -72,6 +76,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "dram_bytes": (0, 1 << 30),
     "dram_bytes_per_cycle": (0, 1 << 16),
     "queue_depth": (1, 1 << 15),
+    **{field.name: _FEMTOJOULES for field in fields(Energy)},
 }
 
 
@@ -94,7 +99,7 @@ def load_target(name_or_path: str | Path) -> Target:
 
 def target_to_dict(target: Target) -> dict[str, Any]:
     """The tables of a target as JSON-able values; `target_from_dict` is its inverse."""
-    tables = {name: asdict(getattr(target, name)) for name in TABLES}
+    tables = {name: asdict(table) for name in TABLES if (table := getattr(target, name)) is not None}
     for key, value in tables["costs"].items():
         if isinstance(value, dict):
             tables["costs"][key] = [value["numerator"], value["denominator"]]
@@ -150,7 +155,7 @@ def _inherit(tables: dict[str, Any], source: str) -> dict[str, Any]:
     if "extends" in inherited:
         raise IsaError(f"{source}: extends = {parent!r}, which extends another target itself; allowed: one level")
     merged = {key: value for key, value in tables.items() if key != "extends"}
-    for name in TABLES:
+    for name in (name for name in TABLES if name in inherited):
         own = merged.get(name, {})
         merged[name] = {**inherited[name], **own} if isinstance(own, dict) else own
     return merged
@@ -169,8 +174,9 @@ def _build(name: str, tables: Mapping[str, Any], source: str) -> Target:
     limits = _table(Limits, "limits", tables, source)
     costs = _table(Costs, "costs", tables, source)
     board = _table(Board, "board", tables, source)
+    energy = _table(Energy, "energy", tables, source) if "energy" in tables else None
     _check_together(architecture, board, source)
-    return Target(name, architecture, limits, costs, board, fingerprint(architecture, limits), description)
+    return Target(name, architecture, limits, costs, board, fingerprint(architecture, limits), energy, description)
 
 
 def _check_together(architecture: Architecture, board: Board, source: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibration import QuantTable
-from isa.target import Target
+from isa.target import Energy, Target
 from isa.target_file import target_to_dict
 from npuc.emit.arm import emit_calls
 from npuc.emit.certificate import certify_cycles
@@ -18,7 +18,7 @@ from npuc.emit.plan_judge import Judge
 from npuc.emit.program import debug_map, write_program
 from npuc.emit.report import compile_report, program_metadata
 from npuc.emit.stream import emit_stream
-from npuc.errors import DoesNotFit
+from npuc.errors import DoesNotFit, UsageError
 from npuc.graph.graph import Graph
 from npuc.graph.serialize import graph_to_bytes
 from npuc.graph.types import Host
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from npuc.schedule.plan import Search
 
 OnPass = Callable[[str, Graph], None]
+
+ENERGY = "energy"
+"""What `Options.optimize` is when picojoules are to be few."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,8 @@ def sram_cycles_front(graph: Graph, table: QuantTable | None, options: Options) 
     from npuc.schedule.plan import front
 
     parted = _lowered(graph, table, options)[2]
-    return [(found.sram_bytes, found.cycles) for found in front(_search(parted.graph, parted.kernels, options))]
+    search = _search(parted.graph, parted.kernels, replace(options, optimize="latency"))
+    return [(found.sram_bytes, found.cost) for found in front(search)]
 
 
 def _lowered(graph: Graph, table: QuantTable | None, options: Options) -> tuple[Graph, Graph, Partition]:
@@ -148,6 +152,9 @@ def _decide(graph: Graph, kernels: list[Kernel], reference: bytes, options: Opti
     if options.lock is not None:
         check_lock(options.lock, _lock("", reference, options))
         return options.lock.schedule
+    if options.cycles is not None and options.optimize == ENERGY:
+        raise UsageError("--cycles asks for the least sram, --optimize energy for the least energy",
+                         hint="give one of them")  # fmt: skip
     from npuc.schedule.plan import schedule  # compiling from a lock file loads no solver
 
     return format_plan(schedule(_search(graph, kernels, options), options.optimize, options.cycles))
@@ -170,7 +177,19 @@ def _search(graph: Graph, kernels: list[Kernel], options: Options) -> Search:
     target = options.target
     capacity = options.sram_bytes if options.sram_bytes is not None else target.board.sram_bytes
     storages, policy = storages_of(graph, kernels), POLICIES[options.policy]
-    return Search(kernels, storages, target, capacity, Judge(target).cycles, policy)
+    judge, energy = Judge(target), require_energy(target) if options.optimize == ENERGY else None
+    cost = judge.cycles if energy is None else lambda plan: judge.picojoules(plan, energy)
+    return Search(kernels, storages, target, capacity, cost, policy, energy)
+
+
+def require_energy(target: Target) -> Energy:
+    """The energy table of a target; UsageError when it has none."""
+    if target.energy is None:
+        raise UsageError(
+            f"target {target.name} has no table [energy], which --optimize energy needs",
+            hint="add one to its file (docs/targets.md has values), or optimize for latency or memory",
+        )
+    return target.energy
 
 
 def _lock(schedule: str, reference: bytes, options: Options) -> Lock:

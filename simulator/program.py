@@ -18,7 +18,7 @@ from isa.fields import RecordSpec
 from isa.instructions import BY_MNEMONIC, BY_OPCODE, InstructionSpec, Queue
 from isa.record import WORD_BYTES, decode_record
 from isa.target import Target
-from isa.target_file import TABLES, load_target, target_from_dict, target_names, target_to_dict
+from isa.target_file import REQUIRED, TABLES, load_target, target_from_dict, target_names, target_to_dict
 from simulator.errors import SimulatorFault, Site, call_site, instruction_site
 from simulator.memory import Bytes
 
@@ -113,7 +113,7 @@ def program_target(container: Container) -> Target:
     name, metadata = container.target_name, container.metadata
     shipped = target_to_dict(load_target(name)) if name in target_names() else {}
     tables = {**shipped, **{table: metadata[table] for table in TABLES if table in metadata}}
-    if tables.keys() < TABLES.keys():
+    if not tables.keys() >= REQUIRED.keys():
         raise SimulatorFault(
             f"program is for target {name}, which is not known here; known: {', '.join(target_names())}",
             "compile it again, or keep the target's tables in its metadata",

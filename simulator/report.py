@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isa.instructions import BY_MNEMONIC, Queue
+from isa.instructions import Queue
 from isa.record import WORD_BYTES
 from isa.target import Target
-from isa.timing import TICKS, TickClass, Timeline, Work
+from isa.timing import TICKS, TickClass, Timeline, Work, energy_report
 from simulator.program import Column, Program
 from simulator.trace import Timing
 
@@ -59,6 +59,8 @@ class Profile:
     utilization: float
     offchip_bytes: int
     layers: tuple[LayerProfile, ...]
+    energy: dict[str, int] | None
+    """Picojoules in all and by what takes them; None when the target does not say what things take."""
 
 
 def profile(timing: Timing, origins: Mapping[int, Origin]) -> Profile:
@@ -74,7 +76,7 @@ def profile(timing: Timing, origins: Mapping[int, Origin]) -> Profile:
     layer_of = np.array([names.index(origin.layer) for origin in owners], np.int64)
     ticks = np.bincount(layer_of, attributed_ticks(program, timeline), len(names)).astype(np.int64)
     cycles = np.diff(-(-np.cumsum(ticks) // TICKS), prepend=0)
-    macs, off_chip = instruction_macs(program), offchip_bytes(timing.work)
+    macs, off_chip = timing.work.macs, offchip_bytes(timing.work)
     sources: dict[str, dict[str, None]] = {name: {} for name in names}
     for origin in owners:
         sources[origin.layer].update(dict.fromkeys(origin.sources))
@@ -98,7 +100,8 @@ def profile(timing: Timing, origins: Mapping[int, Origin]) -> Profile:
     total = timeline.total_cycles
     all_macs = int(macs.sum())
     arm_cycles, used = int(timing.work.compute[queue == Queue.ARM].sum()), utilization(all_macs, total, target)
-    return Profile(total, arm_cycles, all_macs, used, int(off_chip.sum()), tuple(layers))
+    energy = energy_report(timing.work, total, target)
+    return Profile(total, arm_cycles, all_macs, used, int(off_chip.sum()), tuple(layers), energy)
 
 
 def attributed_ticks(program: Program, timeline: Timeline) -> Column:
@@ -128,16 +131,6 @@ def attributed_ticks(program: Program, timeline: Timeline) -> Column:
     owner = np.where(owner < 0, heirs[following], owner)
     ticks = np.bincount(owner, np.diff(edges), len(start))
     return ticks.astype(np.int64)
-
-
-def instruction_macs(program: Program) -> Column:
-    """[rows]: multiplies of the array that the layer needs, padding included."""
-    columns, opcode = program.columns, program.code.opcode
-    taps = columns["kernel_h"] * columns["kernel_w"]
-    outputs = columns["height"] * columns["width"] * columns["channels"]
-    is_mac = np.isin(opcode, [BY_MNEMONIC["mac.conv"].opcode, BY_MNEMONIC["mac.depthwise"].opcode])
-    macs: Column = np.where(is_mac, outputs * taps * columns["k_channels"], 0)
-    return np.concatenate([macs, np.zeros(len(program.calls), np.int64)])
 
 
 def offchip_bytes(work: Work) -> Column:

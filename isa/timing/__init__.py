@@ -1,6 +1,7 @@
 """Cycle costs: `work_of` turns decoded instructions into amounts, `simulate` turns amounts into times."""
 
 from isa.timing.bound import bound_cycles, scale_sim_cycles
+from isa.timing.energy import Spent, Usage, energy_report, spent, usage_of
 from isa.timing.mac import block_fits, least_cycles
 from isa.timing.scoreboard import (
     TICKS,
@@ -21,16 +22,21 @@ __all__ = [
     "Deadlock",
     "Resource",
     "Schedule",
+    "Spent",
     "TickClass",
     "Timeline",
+    "Usage",
     "Work",
     "block_fits",
     "bound_cycles",
+    "energy_report",
     "least_cycles",
     "queue_of",
     "scale_sim_cycles",
     "schedule_of",
     "simulate",
+    "spent",
+    "usage_of",
     "work_of",
     "work_of_one",
 ]

@@ -49,6 +49,7 @@ def mac_work(f: Rows, target: Target) -> dict[str, Ints]:
         "lead_cycles": target.costs.block_fill_cycles
         + np.maximum(latency_cycles(layer.ifm.base, target.board), latency_cycles(f("weights"), target.board)),
         "drain_cycles": np.full_like(elements, target.costs.block_drain_cycles),
+        "macs": elements * layer.channel_weights,
     }
 
 

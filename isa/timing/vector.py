@@ -73,7 +73,7 @@ def vector_work(f: Rows, target: Target) -> dict[str, Ints]:
         loads.read(f("table"), run_words(f("table"), table_bytes), table_bytes)
     traffic.write(ofm.base, operand_words(ofm, *region, f("c"), f("channels")))
     return vars(traffic) | {
-        "compute": _compute_cycles(f, target.costs),
+        **_compute(f, target.costs),
         "first_read_words": first.read_words,
         "first_flash_bytes": first.flash_bytes,
         "first_dram_bytes": first.dram_bytes,
@@ -84,13 +84,14 @@ def vector_work(f: Rows, target: Target) -> dict[str, Ints]:
 _OPERANDS = (("ifm", "ifm_channels"), ("ifm2", "ofm_channels"), ("ofm", "ofm_channels"))
 
 
-def _compute_cycles(f: Rows, costs: Costs) -> Ints:
-    cycles = np.zeros(len(f.index), np.int64)
+def _compute(f: Rows, costs: Costs) -> dict[str, Ints]:
+    cycles, elements = np.zeros(len(f.index), np.int64), np.zeros(len(f.index), np.int64)
     for mnemonic, (rate, amount) in _CLASSES.items():
         selected = f("opcode") == BY_MNEMONIC[mnemonic].opcode
         if selected.any():
-            cycles = np.where(selected, rate_cycles(amount(f), rate(costs)), cycles)
-    return cycles
+            elements = np.where(selected, amount(f), elements)
+            cycles = np.where(selected, rate_cycles(elements, rate(costs)), cycles)
+    return {"compute": cycles, "vector_elements": elements}
 
 
 def _input_region(f: Rows) -> tuple[Span, Span, Axis]:

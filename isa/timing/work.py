@@ -57,6 +57,8 @@ class Work:
     drain_cycles: Ints = field(metadata={"doc": "block drain, or latency of the data in flight"})
     stream_bytes: Ints = field(metadata={"doc": "bytes of the instruction in the stream"})
     descriptor_bytes: Ints = field(metadata={"doc": "bytes that desc.load reads from flash"})
+    macs: Ints = field(metadata={"doc": "multiplies that the layer needs, padding included; they take no time"})
+    vector_elements: Ints = field(metadata={"doc": "what the vector unit's rates count; it takes no time"})
 
     def __len__(self) -> int:
         return len(self.compute)

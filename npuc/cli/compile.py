@@ -16,6 +16,7 @@ import typer
 from npuc.cli.calibrate import make_table, model_sha256, require_float
 from npuc.cli.console import note, print_json, print_table
 from npuc.cli.dump import PassDump
+from npuc.cli.energy import energy_text
 from npuc.cli.option import (
     Data,
     Json,
@@ -44,6 +45,7 @@ class Goal(StrEnum):
 
     LATENCY = "latency"
     MEMORY = "memory"
+    ENERGY = "energy"
 
 
 class PolicyName(StrEnum):
@@ -226,6 +228,8 @@ def print_summary(result: Mapping[str, Any]) -> None:
     print(f"  cycles  {cycles['predicted']:,}{ratio}; no schedule takes less than {least:,} ({by})")
     print(f"  SRAM    {sram['peak_bytes']:,} bytes ({proof})")
     print(f"  flash   {flash['program_bytes']:,} bytes, of which weights {flash['weights_bytes']:,}")
+    if result["energy"] is not None:
+        print(f"  energy  {energy_text(result['energy'])}")
     print(f"  layout  {result['transdata_count']} conversions")
     if result["arm_nodes"]:
         share = 100 * cycles["arm"] / max(cycles["predicted"], 1)

@@ -11,6 +11,7 @@ import typer
 
 from npuc.cli.console import print_json, print_table
 from npuc.cli.debug_map import DebugMap, MapOption, layer_order, read_map, row_entries
+from npuc.cli.energy import energy_text
 from npuc.cli.option import Json, Program
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def measure(data: bytes, names: DebugMap) -> dict[str, Any]:
         "utilization": found.utilization,
         "sram_peak_bytes": metadata.get("sram_peak_bytes"),
         "offchip_bytes": found.offchip_bytes,
+        "energy": found.energy,
         "arm_only_cycles": sum(arm_only.values()) or None,
         "layers": [
             {**asdict(layer), "sources": list(layer.sources), "arm_only_cycles": arm_only.get(layer.name)}
@@ -106,6 +108,8 @@ def print_report(result: Mapping[str, Any]) -> None:
         print(f"{result['arm_only_cycles']:,} cycles if all of it ran on the Arm core")
     print(f"{result['macs']:,} MACs, {100 * result['utilization']:.1f} % of the array")
     print(f"{result['offchip_bytes']:,} bytes off chip, SRAM peak {result['sram_peak_bytes'] or 0:,} bytes")
+    if result["energy"] is not None:
+        print(energy_text(result["energy"]))
     totals: dict[str, int] = {}
     for layer in result["layers"]:
         for kind, cycles in layer["stalls"].items():

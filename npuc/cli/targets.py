@@ -51,7 +51,7 @@ def show_target(name: str, as_json: bool) -> None:
         print_json({"schema": "npuc.targets/1", "name": target.name, "fingerprint": target.fingerprint, **tables})
         return
     print(f"{target.name}: {target.description}\nfingerprint {target.fingerprint}")
-    for table in TABLES:
+    for table in (name for name in TABLES if name in tables):
         print(f"\n[{table}]")
         for key, value in tables[table].items():
             print(f"{key} = {str(value).lower() if isinstance(value, bool) else value}")

@@ -1,4 +1,4 @@
-"""Cycles of many plans of one network: the timing of `npuc.emit.judge`, without writing any bytes.
+"""Cycles and energy of many plans of one network: the timing of `npuc.emit.judge`, without writing any bytes.
 
 A search looks at hundreds of plans whose instructions are mostly the same. What an instruction costs does not depend on
 where its buffers lie, as they are aligned to port words; so it is worked out once, for all plans. Only the conditions
@@ -17,8 +17,8 @@ from isa.container import CONSTANTS_OFFSET
 from isa.descriptors import LAYER, Memory, address
 from isa.instructions import BY_MNEMONIC, CONDITIONS, NO_CONDITION
 from isa.record import encode_record
-from isa.target import Target
-from isa.timing import Schedule, Work, simulate, work_of
+from isa.target import Energy, Target
+from isa.timing import Schedule, Work, simulate, spent, usage_of, work_of
 from npuc.emit.stream import WAITS, buffer_end, order_of, placed
 from npuc.emit.waits import Conditions, WaitTracker
 from npuc.errors import InvalidGraph
@@ -45,6 +45,14 @@ class Judge:
 
     def cycles(self, plan: Plan) -> int:
         """Total cycles of a placed plan; InvalidGraph when it cannot finish."""
+        return self._run(plan)[1]
+
+    def picojoules(self, plan: Plan, energy: Energy) -> int:
+        """What a placed plan takes; InvalidGraph when it cannot finish."""
+        return spent(usage_of(*self._run(plan)), energy).predicted_pj
+
+    def _run(self, plan: Plan) -> tuple[Work, int]:
+        """What its instructions do, and total cycles."""
         sketch = _Sketcher(plan, self._target, self._lengths).run()
         self._price(dict(zip(sketch.keys, sketch.rows, strict=True)))
         rows = self._costs[[self._place[key] for key in sketch.keys]]
@@ -53,7 +61,7 @@ class Judge:
         timeline = simulate(work, sketch.schedule(), self._target)
         if timeline.deadlock is not None:
             raise InvalidGraph(f"the plan cannot finish: {timeline.deadlock}", stage="schedule")
-        return timeline.total_cycles
+        return work, timeline.total_cycles
 
     def _price(self, rows: Mapping[Hashable, Mapping[str, int]]) -> None:
         new = {key: row for key, row in rows.items() if key not in self._place}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from isa.target import Target
-from isa.timing import Timeline, Work
+from isa.timing import Timeline, Work, energy_report
 from npuc.emit.certificate import Certificate
 from npuc.emit.demand import Demand
 from npuc.emit.stream import Stream
@@ -48,6 +48,7 @@ def compile_report(
             "weights_raw_bytes": demand.weights_bytes, "offchip_bytes": offchip, "offchip_stream_bytes": read,
             "stream_bytes": stream.overhead_bytes,
         },
+        "energy": energy_report(work, timeline.total_cycles, target),
         "macs": demand.macs,
         "npu_mac_share": sum(kernel.macs for kernel in kernels if kernel.arm is None) / macs if macs else 1.0,
         "arm_nodes": arm_rows(parted, kernels),

@@ -11,12 +11,13 @@ import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from isa.target import Target
+from isa.target import Energy, Target
 from npuc.allocation import CapacityExceeded, allocate, live_at_peak
 from npuc.errors import DoesNotFit
 from npuc.lower.kernel import ALIGNMENT, Kernel
 from npuc.schedule.cheap_groups import cheapest_groups
 from npuc.schedule.draft import Draft, Drafter
+from npuc.schedule.energy import least_picojoules
 from npuc.schedule.estimate import follow, lower_bound
 from npuc.schedule.grouping import choose_groups
 from npuc.schedule.memory import Storage
@@ -55,16 +56,20 @@ class Search:
     target: Target
     capacity_bytes: int
     judge: Callable[[Plan], int]
-    """Exact cycles of a placed plan."""
+    """Exact cost of a placed plan: cycles, or with `energy` picojoules."""
     policy: Policy = SEARCH
+    energy: Energy | None = None
+    """Picojoules count in place of cycles."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """A draft with its parameters in buffers, what it is expected to cost, and what it costs at least."""
+    """A draft with its parameters in buffers: cycles and costs (cycles, or picojoules), as expected and at least."""
 
     expected_cycles: int
     bound_cycles: int
+    expected_cost: int
+    bound_cost: int
     draft: Draft
     uses: tuple[ParameterUse, ...]
     limits: list[int]
@@ -72,9 +77,9 @@ class Option:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A placed plan and what it costs; `sram_bytes` is the smallest budget for which it is made."""
+    """A placed plan and its cost, cycles or picojoules; `sram_bytes` is the smallest budget for which it is made."""
 
-    cycles: int
+    cost: int
     peak_bytes: int
     sram_bytes: int
     placed: Placed
@@ -82,11 +87,12 @@ class Candidate:
     @property
     def key(self) -> tuple[int, int]:
         """What makes one candidate better than another: smaller is better."""
-        return self.cycles, self.peak_bytes
+        return self.cost, self.peak_bytes
 
 
 def schedule(search: Search, optimize: str = "latency", most_cycles: int | None = None) -> Scheduled:
-    """The best plan found within the capacity: fewest cycles, or for "memory" the smallest peak.
+    """The best plan found within the capacity: least cost (cycles, or with `search.energy` picojoules), or for "memory"
+    the smallest peak.
 
     With `most_cycles` it is the plan of the smallest peak that takes no more. DoesNotFit names what is live at the peak
     when nothing fits, and the fastest plan when none is fast enough.
@@ -118,14 +124,14 @@ def _start(search: Search) -> tuple[_Run, Candidate]:
 
 def _within(candidates: Sequence[Candidate], most_cycles: int) -> Candidate:
     for candidate in candidates:
-        if candidate.cycles <= most_cycles:
+        if candidate.cost <= most_cycles:
             return candidate
     fastest = candidates[-1]
     raise DoesNotFit(
-        f"no schedule of at most {most_cycles} cycles was found, the fastest takes {fastest.cycles} "
+        f"no schedule of at most {most_cycles} cycles was found, the fastest takes {fastest.cost} "
         f"with {fastest.sram_bytes} bytes of sram",
         stage="schedule",
-        hint=f"allow {fastest.cycles} cycles with --cycles, or choose a faster target",
+        hint=f"allow {fastest.cost} cycles with --cycles, or choose a faster target",
     )
 
 
@@ -178,13 +184,13 @@ class _Run:
         return self._judge(placed)
 
     def fastest(self, smallest: Candidate) -> Candidate:
-        """The candidate of fewest cycles; of those the one of the smallest peak."""
+        """The candidate of least cost; of those the one of the smallest peak."""
         search, ladder = self.search, self.search.policy.has_ladder
         best = smallest if ladder else None
         capacities = rungs(smallest.peak_bytes, search.capacity_bytes) if ladder else [search.capacity_bytes]
         for capacity, below in zip(capacities, [*capacities[1:], 0 if ladder else capacities[0]], strict=True):
             for option in self._options(capacity):
-                if best is None or option.bound_cycles < best.cycles:
+                if best is None or option.bound_cost < best.cost:
                     for found in self._tries(option, capacity, below):
                         if found.peak_bytes <= search.capacity_bytes and (best is None or found.key < best.key):
                             best = found
@@ -192,7 +198,7 @@ class _Run:
         return best or smallest
 
     def front(self, smallest: Candidate) -> list[Candidate]:
-        """Candidates of falling cycles, by rising SRAM.
+        """Candidates of falling cost, by rising SRAM.
 
         An option is left out when its bound is no better than a candidate that needs no more memory than it.
         """
@@ -202,7 +208,7 @@ class _Run:
             least = below + ALIGNMENT if below else 0  # a smaller budget does not look at this capacity
             for option in self._options(capacity):
                 needed = max(int(option.draft.live.max(initial=0)), least)
-                if any(other.sram_bytes <= needed and other.cycles <= option.bound_cycles for other in found):
+                if any(other.sram_bytes <= needed and other.cost <= option.bound_cost for other in found):
                     continue
                 found += [
                     replace(candidate, sram_bytes=max(candidate.peak_bytes, least))
@@ -210,8 +216,8 @@ class _Run:
                     if candidate.peak_bytes <= highest
                 ]
         best: list[Candidate] = []
-        for candidate in sorted(found, key=lambda item: (item.sram_bytes, item.cycles)):
-            if not best or candidate.cycles < best[-1].cycles:
+        for candidate in sorted(found, key=lambda item: (item.sram_bytes, item.cost)):
+            if not best or candidate.cost < best[-1].cost:
                 best.append(candidate)
         return best
 
@@ -227,8 +233,14 @@ class _Run:
                 loads = place_loads(uses, draft.live, capacity, limits)
                 bound = lower_bound(draft, uses, loads, self.search.target)
                 expected = follow(draft, uses, loads, self.search.target).cycles
-                found[id(draft), uses] = Option(expected, bound, draft, uses, limits)
+                cost, least = (self._cost(draft, uses, cycles) for cycles in (expected, bound))
+                found[id(draft), uses] = Option(expected, bound, cost, least, draft, uses, limits)
         return _promising(list(found.values()))
+
+    def _cost(self, draft: Draft, uses: Sequence[ParameterUse], cycles: int) -> int:
+        """Of a draft that runs for some cycles."""
+        energy = self.search.energy
+        return cycles if energy is None else least_picojoules(draft, uses, cycles, energy)
 
     def _tries(self, option: Option, capacity: int, below: int) -> Iterator[Candidate]:
         """The option with addresses; one that needs more than the capacity below this also in steps towards that, as a
@@ -304,17 +316,25 @@ class _Run:
         self.n_judged += 1
         peak = placed.placement.peak_bytes
         found = Candidate(self.search.judge(placed.plan), peak, peak, placed)
-        LOG.info("candidate: %d cycles, peak %d bytes", found.cycles, found.peak_bytes)
+        LOG.info("candidate: cost %d, peak %d bytes", found.cost, found.peak_bytes)
         return found
 
 
 def _promising(options: Sequence[Option]) -> list[Option]:
-    """The options to look at: the best of each draft before the second of any, as long as there are not too many."""
+    """The options to look at: those of least expected cost, then those that are expected to be fastest; so a search for
+    another cost also has what a search for cycles finds."""
+    found = _best(options, lambda option: (option.expected_cost, option.bound_cost))
+    fastest = _best(options, lambda option: (option.expected_cycles, option.bound_cycles))
+    return list({id(option): option for option in (*found, *fastest)}.values())
+
+
+def _best(options: Sequence[Option], rank_of: Callable[[Option], tuple[int, int]]) -> list[Option]:
+    """The best of each draft before the second of any, as long as there are not too many."""
     ranks: dict[int, int] = {}
     ranked = []
-    limit = min((option.expected_cycles for option in options), default=0) * WORST
-    for option in sorted(options, key=lambda option: (option.expected_cycles, option.bound_cycles)):
-        if option.expected_cycles > limit:
+    limit = min((rank_of(option)[0] for option in options), default=0) * WORST
+    for option in sorted(options, key=rank_of):
+        if rank_of(option)[0] > limit:
             break
         rank = ranks[id(option.draft)] = ranks.get(id(option.draft), -1) + 1
         ranked.append((rank, option))
@@ -330,11 +350,11 @@ def _promising(options: Sequence[Option]) -> list[Option]:
 
 
 def _certify(candidate: Candidate, judge: Callable[[Plan], int], effort: float = 1.0) -> Scheduled:
-    """The plan with its proof; with other addresses of a smaller peak where they cost no cycle."""
+    """The plan with its proof; with other addresses of a smaller peak where they cost nothing."""
     placed = candidate.placed
     proven = allocate(placed.problem, effort)
     plan, peak = placed.plan, placed.placement.peak_bytes
-    if proven.peak_bytes < peak and judge(better := with_addresses(plan, proven)) == candidate.cycles:
+    if proven.peak_bytes < peak and judge(better := with_addresses(plan, proven)) == candidate.cost:
         plan, peak = better, proven.peak_bytes
     return Scheduled(plan, peak, proven.bound_bytes, "optimal" if peak == proven.bound_bytes else "feasible")
 

@@ -17,7 +17,7 @@ from isa.fields import RecordSpec
 from isa.instructions import InstructionSpec, Queue
 from isa.record import WORD_BYTES, decode_record
 from isa.target import Target
-from isa.target_file import TABLES, load_target, target_from_dict, target_names, target_to_dict
+from isa.target_file import REQUIRED, TABLES, load_target, target_from_dict, target_names, target_to_dict
 from npuc.verify.verdict import Finding, Names
 
 ARM_CALL = InstructionSpec("arm.call", 0, Queue.ARM, 0, "A call of a kernel on the Arm core.", ())
@@ -93,7 +93,7 @@ def _target(container: Container) -> Target:
     shipped = target_to_dict(load_target(name)) if name in target_names() else {}
     recorded = {table: container.metadata[table] for table in TABLES if table in container.metadata}
     tables = {**shipped, **recorded}
-    if tables.keys() < TABLES.keys():
+    if not tables.keys() >= REQUIRED.keys():
         raise IsaError(f"program is for the unknown target {name}, allowed: {', '.join(target_names())}")
     target = target_from_dict(name, tables, "program metadata")
     if target.fingerprint != container.fingerprint:
