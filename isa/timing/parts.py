@@ -63,12 +63,12 @@ from isa.timing.part_table import (
     C,
 )
 
-PACE, LAST_COMPUTE, LAST_PENDING, LAST_VALUES, LAST_BYTES, FIRST_INPUT, FIRST_WEIGHTS, FIRST_DECODE = range(8)
-INPUT_BYTES, WEIGHT_LOADS, RESIDUAL_BYTES, OUTPUT_BYTES, WAITS = range(8, 13)
+PACE, LAST_COMPUTE, LAST_PENDING, LAST_VALUES, LAST_BYTES, FIRST_INPUT, FIRST_WEIGHTS = range(7)
+INPUT_BYTES, WEIGHT_LOADS, RESIDUAL_BYTES, OUTPUT_BYTES, WAITS = range(7, 12)
 AT_HALF, RESULT = WAITS + STREAMS, WAITS + 2 * STREAMS
 """Ticks until the last part begins, of that part, and of output that waits then; its outputs and their bytes; bytes of
-the first load, ticks of the decoder for it; bytes of all parts; by stream: ticks for which the array waits for it, and
-how many more it would at half the rate."""
+the first load; bytes of all parts; by stream: ticks for which the array waits for it, and how many more it would at
+half the rate."""
 
 (END, INPUT_END, CHUNK_BEGUN, UNIT_BEGUN, UNIT_GATE, DECODED, SCALED, RESIDUAL_BEGUN, RESIDUAL_FROM, RESIDUAL_TO,
  IS_HELD, HELD, HELD_FROM, OUT, OUT_1, OUT_2, WINDOW_FROM, WINDOW_TO, WINDOW_BUSY, BLOCK_BYTES) = range(20)  # fmt: skip
@@ -291,7 +291,6 @@ def _load_part(row: Ints, table: Ints, s: Ints, p: int, y: int, x: int, is_first
         s[UNIT_GATE] = s[UNIT_BEGUN]
     if is_first:
         result[FIRST_WEIGHTS] = table[p + LOAD_BYTES]
-        result[FIRST_DECODE] = table[p + DECODE_TICKS]
     else:
         end = _load(row, s, row[WEIGHT_STREAM], s[UNIT_GATE], table[p + LOAD_BYTES])
         s[DECODED] = max(end, max(s[DECODED], s[UNIT_GATE]) + table[p + DECODE_TICKS])
