@@ -215,7 +215,8 @@ class _Sketcher:
         if len(self._slots) >= self._n_slots:
             self._slots.popitem(last=False)
         self._slots[identity] = None
-        self._sketch.add("desc.load", n_bytes, {"words": n_bytes // 8}, [])
+        conditions = self._waits.loads_before() if self._plan.descriptors_wait else []
+        self._sketch.add("desc.load", n_bytes, {"words": n_bytes // 8}, conditions)
 
     def _parameters(self, kernel: Kernel, start: int, stop: int) -> int:
         """Address of parameter bytes of a kernel; of one in flash only the memory."""

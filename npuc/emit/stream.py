@@ -164,7 +164,9 @@ class Emitter:
             self.known[record] = len(self.stream.descriptors)
             self.stream.descriptors += record
         start = descriptors_offset(len(self.stream.constants)) + self.known[record]
+        conditions = self.waits.loads_before() if self.plan.descriptors_wait else []
         values = {"slot": slot, "words": len(record) // 8, "address": address(Memory.FLASH, start)}
+        values |= condition_fields(conditions)
         self._append(index, Instruction("desc.load", values))
         return slot
 

@@ -31,7 +31,16 @@ class WaitTracker:
         self._read = np.zeros((len(QUEUES), granules), np.int64)
         self._issued = dict.fromkeys(QUEUES, 0)
         self._last: dict[str, tuple[Queue, int]] = {}
+        self._loads, self._fetched_behind = 0, 0
         self._known = {queue: dict.fromkeys(QUEUES, 0) for queue in QUEUES}
+
+    def loads_before(self) -> Conditions:
+        """Condition that the loads have ended that the instructions before the one visited last wait for; none where an
+        earlier call gave it."""
+        if self._loads == self._fetched_behind:
+            return []
+        self._fetched_behind = self._loads
+        return [(Queue.DMA_IN, self._loads)]
 
     def visit(
         self, queue: Queue, reads: Intervals, writes: Intervals, *, kernel: str = "", after: str = ""
@@ -41,6 +50,7 @@ class WaitTracker:
         It works for `kernel`, and waits for everything so far that works for the kernel `after`.
         Those beyond the three that it holds come first, for a `wait` that the caller puts before it.
         """
+        self._loads = max(known[Queue.DMA_IN] for known in self._known.values())
         read, write = [_granules(i) for i in reads], [_granules(i) for i in writes]
         needed = np.zeros(len(QUEUES), np.int64)
         for part in read:

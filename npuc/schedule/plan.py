@@ -315,7 +315,9 @@ class _Run:
     def _judge(self, placed: Placed) -> Candidate:
         self.n_judged += 1
         peak = placed.placement.peak_bytes
-        found = Candidate(self.search.judge(placed.plan), peak, peak, placed)
+        plans = [replace(placed.plan, descriptors_wait=wait) for wait in self.search.policy.descriptors_wait]
+        cost, plan = min(((self.search.judge(plan), plan) for plan in plans), key=lambda item: item[0])
+        found = Candidate(cost, peak, peak, replace(placed, plan=plan))
         LOG.info("candidate: cost %d, peak %d bytes", found.cost, found.peak_bytes)
         return found
 

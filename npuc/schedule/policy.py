@@ -14,7 +14,8 @@ class Policy:
     share a load, each pair a candidate; (0, n): none share. `reserves`: shares of the parameters for which stripes
     make room beside the activations, each a candidate. `streams`: whether weights may stay in flash where that pays,
     not only where they find no room, each a candidate. `streams_dense`: the weights of fully-connected layers always
-    do. `has_ladder`: plans for less memory are candidates too.
+    do. `descriptors_wait`: whether the fetcher leaves the flash to loads that earlier tasks wait for, each a candidate.
+    `has_ladder`: plans for less memory are candidates too.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Policy:
     reserves: tuple[float, ...] = (0.0,)
     streams: tuple[bool, ...] = (False,)
     streams_dense: bool = False
+    descriptors_wait: tuple[bool, ...] = (False,)
     has_ladder: bool = False
 
 
@@ -32,6 +34,7 @@ SEARCH = Policy(
     buffers=((256, 1024), (4096, 4096), (4096, 16384), (4096, 65536), (4096, 262144), (1024, 16384)),
     reserves=(1.0, 0.85, 0.7, 0.5, 0.25, 0.125, 0.0),
     streams=(False, True),
+    descriptors_wait=(False, True),
     has_ladder=True,
 )
 

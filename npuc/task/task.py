@@ -99,12 +99,16 @@ Task = Load | Work
 
 @dataclass(frozen=True)
 class Plan:
-    """Kernels, buffers and tasks in program order. Parameters of `streamed` kernels are read from flash in place."""
+    """Kernels, buffers and tasks in program order. Parameters of `streamed` kernels are read from flash in place.
+
+    `descriptors_wait`: a descriptor is read no sooner than the loads have ended that tasks before it wait for.
+    """
 
     kernels: Mapping[str, Kernel]
     buffers: tuple[Buffer, ...]
     tasks: tuple[Task, ...]
     streamed: frozenset[str] = frozenset()
+    descriptors_wait: bool = False
 
     @cached_property
     def buffer(self) -> dict[str, Buffer]:

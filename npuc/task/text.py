@@ -6,12 +6,14 @@
     buffer "p0" parameters bytes=592 ring=0 at=16384
       part "conv1" 0:592
     stream "fc1"
+    descriptors wait
     load "p0" 0:592
     load "p1" 0:1040 after "conv1"
     compute "conv1" mac.conv n=0 y=0:32 x=0:32 c=0:16 k=0:3 block=4x32x16
     call "log_softmax" 0
 
-A load with `after` waits until the kernel's tasks above it are done. A `call` is one of a node's calls on the Arm core.
+A load with `after` waits until the kernel's tasks above it are done. With `descriptors wait` each descriptor waits for
+the loads that tasks above it wait for. A `call` is one of a node's calls on the Arm core.
 A schedule may be edited by hand; whatever would be out of bounds or leave an output element uncomputed is refused.
 """
 
@@ -53,6 +55,7 @@ def format_plan(scheduled: Scheduled) -> str:
         )
         lines += [f"  part {json.dumps(part.kernel)} {part.start}:{part.stop}" for part in buffer.parts]
     lines += [f"stream {json.dumps(name)}" for name in sorted(scheduled.plan.streamed)]
+    lines += ["descriptors wait"] if scheduled.plan.descriptors_wait else []
     lines += [_format_task(task) for task in scheduled.plan.tasks]
     return "\n".join(lines) + "\n"
 
@@ -82,6 +85,7 @@ def parse_plan(text: str, kernels: Sequence[Kernel]) -> Scheduled:
     buffers: list[Buffer] = []
     tasks: list[Task] = []
     streamed: set[str] = set()
+    descriptors_wait = False
     certificate = {"peak": "0", "bound": "0", "status": "feasible"}
     for number, words in lines[1:]:
         with _located(number):
@@ -94,6 +98,8 @@ def parse_plan(text: str, kernels: Sequence[Kernel]) -> Scheduled:
                     buffers[-1] = replace(buffers[-1], parts=(*buffers[-1].parts, _part(words, by_name)))
                 case "stream":
                     streamed.add(by_name[json.loads(words[1])].node)
+                case "descriptors":
+                    descriptors_wait = _descriptors(words)
                 case "load":
                     tasks.append(_load(words, buffers, by_name))
                 case "compute":
@@ -102,7 +108,7 @@ def parse_plan(text: str, kernels: Sequence[Kernel]) -> Scheduled:
                     tasks.append(_call(words, by_name))
                 case _:
                     raise ValueError(f"unknown line kind {words[0]!r}")
-    plan = Plan(by_name, tuple(buffers), tuple(tasks), frozenset(streamed))
+    plan = Plan(by_name, tuple(buffers), tuple(tasks), frozenset(streamed), descriptors_wait)
     _check_buffers(plan)
     _check_coverage(plan)
     _check_calls(plan)
@@ -179,6 +185,12 @@ def _part(words: Sequence[str], kernels: Mapping[str, Kernel]) -> Part:
     kernel = kernels[json.loads(words[1])]
     span = _span(words[2], kernel.parameters.n_bytes, "part")
     return Part(kernel.node, span.start, span.stop)
+
+
+def _descriptors(words: Sequence[str]) -> bool:
+    if words[1:] != ["wait"]:
+        raise ValueError(f"expected descriptors wait, found {' '.join(words)}")
+    return True
 
 
 def _load(words: Sequence[str], buffers: Sequence[Buffer], kernels: Mapping[str, Kernel]) -> Load:

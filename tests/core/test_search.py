@@ -2,13 +2,15 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from isa.instructions import BY_MNEMONIC
+from isa.codec import decode_program
+from isa.instructions import BY_MNEMONIC, Queue
 from isa.target_file import load_target
 from npuc.compiler import Options, compile_model
 from npuc.emit.judge import stream_timeline
@@ -78,6 +80,23 @@ def test_judge_counts_the_cycles_of_the_emitted_program(graph: Graph, policy: st
 
     storages = storages_of(part.graph, part.kernels)
     schedule(Search(part.kernels, storages, machine, machine.board.sram_bytes, both, POLICIES[policy]))
+
+
+@settings(max_examples=20)
+@given(graph=networks())
+def test_descriptors_that_wait_do_so_for_loads_that_instructions_before_them_need(graph: Graph) -> None:
+    part = parted(graph)
+    plan = schedule(
+        Search(part.kernels, storages_of(part.graph, part.kernels), TARGET, 1 << 20, Judge(TARGET).cycles)
+    ).plan
+    code = decode_program(bytes(emit_stream(replace(plan, descriptors_wait=True), TARGET).code))
+    needed = reached = 0
+    for opcode, queues, counts in zip(code.opcode, code.wait_queue, code.wait_count, strict=True):
+        loads = [int(count) for queue, count in zip(queues, counts, strict=True) if queue == Queue.DMA_IN]
+        if opcode == BY_MNEMONIC["desc.load"].opcode:
+            assert loads == ([needed] if needed > reached else [])
+            reached = needed
+        needed = max([needed, *loads])
 
 
 @settings(max_examples=20)

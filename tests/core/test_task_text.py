@@ -28,6 +28,13 @@ def test_reading_and_writing_are_inverse(text: str, kernels: list[Kernel]) -> No
     assert format_plan(parse_plan(text, kernels)) == text
 
 
+def test_descriptors_that_wait_are_written_and_read(text: str, kernels: list[Kernel]) -> None:
+    edited = text.replace("load", "descriptors wait\nload", 1)
+    plan = parse_plan(edited, kernels)
+    assert plan.plan.descriptors_wait
+    assert format_plan(plan) == edited
+
+
 def test_blank_lines_and_comments_do_not_count(text: str, kernels: list[Kernel]) -> None:
     commented = text.replace("\n", "\n\n# edited by hand\n")
     assert format_plan(parse_plan(commented, kernels)) == text
@@ -46,6 +53,7 @@ def test_blank_lines_and_comments_do_not_count(text: str, kernels: list[Kernel])
         ('load "p0"', 'load "p9"', "'p9' is no parameters buffer"),
         ('load "p0" 0:', 'load "p0" 0:16 before 0:', "expected after and a kernel, found before 0:"),
         ("activation", "passivation", "'passivation'"),
+        ("compute", "descriptors run\ncompute", "expected descriptors wait, found descriptors run"),
     ],
 )
 def test_line_that_cannot_be_right_is_named(text: str, kernels: list[Kernel], old: str, new: str, reason: str) -> None:
