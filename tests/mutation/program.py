@@ -69,7 +69,7 @@ class Editable:
                 calls[place - self.first_call] = replace(call, conditions=_conditions({**self.fields(place), **values}))
             elif place >= len(code):
                 io[place - len(code)] = replace(io[place - len(code)], address=values["address"])
-            elif place in self.layers:
+            elif place in self.layers and values.keys() <= self.layers[place][1].keys():
                 record, fields = self.layers[place]
                 address = descriptors_offset(len(self.container.constants)) + len(descriptors)
                 descriptor = encode_record(record, {**fields, **values})
