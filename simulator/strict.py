@@ -20,7 +20,7 @@ from simulator.program import Program
 from simulator.strict_access import Touched, Watched, WatchedBinding
 from simulator.strict_order import clocks, numbers, stuck
 from simulator.strict_shadow import Shadow
-from simulator.strict_tensor import tensors
+from simulator.strict_tensor import free_origin, tensors
 
 COPIES = ("dma.load", "dma.load4", "dma.store", "dma.store4")
 
@@ -142,7 +142,8 @@ class _Walk:
             return None
         spec, layer = self._program.spec(index), self._program.descriptor(index)
         record = tuple(value for name, value in layer.items() if name.startswith(f"{prefix}_"))
-        return spec.mnemonic, prefix, record, layer["scales"], self._shadow.writer(layer["scales"])
+        origin = free_origin(self._program, index)
+        return spec.mnemonic, prefix, record, origin, layer["scales"], self._shadow.writer(layer["scales"])
 
     def _partly_overwritten(
         self, reader: str, patterns: list[Pattern], index: tuple[int, ...] = (), operand: Hashable = None

@@ -1,4 +1,8 @@
-"""Which tensor each row writes, as strict mode tells tensors apart: by descriptors; every call a tensor of its own."""
+"""Which tensor each row writes, as strict mode tells tensors apart: by descriptors; every call a tensor of its own.
+
+Where an instruction computes one pixel of a tensor of one row, its origin may stand for an address: layers, and time
+steps of one layer, then share a descriptor, and only the origin tells their tensors apart.
+"""
 
 from __future__ import annotations
 
@@ -21,4 +25,12 @@ def _tensor(program: Program, index: int, known: dict[tuple[object, ...], int]) 
     if "ofm_base" not in layer:
         return -2 - index
     place = (value for name, value in layer.items() if name.startswith("ofm_"))
-    return known.setdefault((program.spec(index).mnemonic, layer["scales"], *place), len(known))
+    key = (program.spec(index).mnemonic, layer["scales"], free_origin(program, index), *place)
+    return known.setdefault(key, len(known))
+
+
+def free_origin(program: Program, index: int) -> tuple[int, ...]:
+    """Origin of the one pixel that an instruction computes; empty where it says which part of a tensor it is."""
+    layer, values = program.descriptor(index), program.values(index)
+    is_pixel = values["height"] == values["width"] == 1 and not layer["ofm_row"] and not layer["ofm_batch"]
+    return (values["n"], values["y"], values["x"]) if is_pixel else ()
