@@ -9,7 +9,7 @@ from pathlib import Path
 
 from isa.assembler import format_instruction
 from isa.codec import Instruction, is_condition
-from isa.container_format import CONTAINER_RECORDS, Section
+from isa.container_format import CONTAINER_RECORDS, ISA_VERSION, Section
 from isa.descriptors import DESCRIPTORS, SCALES, ElementType, Memory
 from isa.fields import Field, RecordSpec
 from isa.header import c_header
@@ -63,6 +63,11 @@ def _index() -> str:
             "descriptor; an instruction names the descriptor, the region to compute and up to three conditions.",
             "[Synchronization](synchronization.md) says when an instruction starts; [container](container.md) is the",
             "file format; `npuc_isa.h` has the same tables for C.",
+            "",
+            f"**Version {ISA_VERSION[0]} is frozen.** A later minor version may add opcodes, ids of codecs and values",
+            "that are reserved today; what a program of 1.0 holds keeps its place and its meaning, and",
+            "`tests/isa/test_version.py` compares every field, opcode and register with the list of 1.0. Cycles are",
+            "no part of it: they describe a machine and may become more exact ([timing](../timing.md)).",
             "",
             "## Instructions",
             "",
