@@ -213,10 +213,12 @@ def test_strict_machine_refuses_a_race_and_says_what_to_do() -> None:
     assert caught.value.hint == "let the later instruction wait for the earlier one to retire"
 
 
-def free_copy(assembly: Assembly, n_earlier: int, source: int, destination: int, channels: int) -> None:
+def free_copy(
+    assembly: Assembly, n_earlier: int, source: int, destination: int, channels: int, zero_point: int = 0
+) -> None:
     """A copy of one pixel whose origin holds the addresses, once `n_earlier` copies have retired."""
     layer = {"ifm_base": sram(0), "ofm_base": sram(0), "ifm_row": 1, "ofm_pixel": 1}
-    layer |= {"clamp_low": -128, "clamp_high": 127}
+    layer |= {"clamp_low": -128, "clamp_high": 127, "ifm_zero_point": zero_point, "ofm_zero_point": zero_point}
     layer |= {f"{prefix}_{name}": 16 for prefix in ("ifm", "ofm") for name in ("block", "c0")}
     layer |= dict.fromkeys(("ifm_height", "ifm_width", "ifm_channels", "ofm_channels"), 1 << 15)
     values = {"n": 0, "y": source, "x": destination, "c": 0, "height": 1, "width": 1, "channels": channels}
@@ -228,7 +230,7 @@ def test_origins_tell_tensors_apart_whose_instructions_share_a_descriptor() -> N
     assembly = Assembly()
     free_copy(assembly, 0, 0, 0x4000, 16)
     free_copy(assembly, 1, 0x4000, 0x3000, 16)
-    free_copy(assembly, 2, 0, 0x4008, 8)  # the first half of another tensor, over half of the first one
+    free_copy(assembly, 2, 0, 0x4008, 8, zero_point=1)  # over half of the first tensor
     free_copy(assembly, 3, 0, 0x4010, 8)
     free_copy(assembly, 4, 0x4008, 0x3000, 16)
     program = load(assembly.container([INPUT, io_entry("y", "out", "int8", (1, 1, 16), 0x3000)]))
