@@ -7,7 +7,10 @@ import subprocess
 
 from benchmarks.network import ROOT
 
-RESULTS = ("docs/acceptance.json", "docs/anchors.json", "docs/anchors.md")
+RESULTS = (
+    "docs/acceptance.json", "docs/anchors.json", "docs/anchors.md", "docs/mutation.json",
+    "docs/timing-accuracy.json", "docs/timing-accuracy.md",
+)  # fmt: skip
 """Files that measuring writes: they do not make a tree differ from its commit."""
 
 PACKAGES = ("calibration", "isa", "npuc", "simulator")

@@ -1,6 +1,7 @@
 """The mutation test in full: `python -m benchmarks.mutation [--only TEXT] [--again]`; resumes network by network.
 
-Results go to docs/mutation.json after every network; docs/mutation.md says what they mean.
+Results go to docs/mutation.json after every network; docs/mutation.md says what they mean. Those of other sources than
+the present ones are measured again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
+from benchmarks.commit import source_digest
 from benchmarks.network import ROOT
 from tests.mutation.campaign import Campaign, Result
 from tests.mutation.mutants import mutants
@@ -27,9 +29,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="networks whose name contains this")
     parser.add_argument("--again", action="store_true", help="also those that have a result")
     arguments = parser.parse_args()
-    results: dict[str, Any] = {"schema": SCHEMA, "networks": {}}
-    if RESULTS.exists():
-        results = json.loads(RESULTS.read_text())
+    results: dict[str, Any] = {"schema": SCHEMA, "sources": source_digest(), "networks": {}}
+    if RESULTS.exists() and (found := json.loads(RESULTS.read_text())).get("sources") == results["sources"]:
+        results = found
     for network in NETWORKS:
         if arguments.only in network.name and (arguments.again or network.name not in results["networks"]):
             results["networks"][network.name] = measure(network)
