@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.network import BY_NAME, ROOT, TFLITE, tflite_model
+from benchmarks.network import BY_NAME, NETWORKS, ROOT, TFLITE, tflite_model
 from benchmarks.process import npuc
 from calibration import QuantTable, read_table
 from isa.target import Target
@@ -29,8 +29,7 @@ PAGE = ROOT / "docs" / "timing-accuracy.md"
 MARKS = ("<!-- table: python -m benchmarks.timing_accuracy -->\n", "<!-- end of table -->\n")
 
 TARGETS = ("edge-256", "u55-like", "soc-1k")
-FLOAT = ("mnist_cntk", "fsdd_dscnn", "mlonmcu_kws_m_fp32", "st_mobilenetv2_035_128", "squeezenet11_224",
-         "ultraface_slim-320")  # fmt: skip
+FLOAT = tuple(network.name for network in NETWORKS)
 KINDS = {"all instructions": tuple(WEIGHTS), "DMA and vector": STREAM_KINDS, "MAC array": MAC_KINDS}
 SRAM_BYTES = 2 << 20
 SAMPLE = 4
