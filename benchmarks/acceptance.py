@@ -47,7 +47,7 @@ def steps() -> Iterator[Step]:
     for label, names, search_s, lock_s in (("small", rows.SMALL, 4.0, 1.5), ("large", rows.LARGE, 15.0, 4.0)):
         yield Step(f"anchors/speed/{label}", f"compile <= {search_s} CPU s, from a lock <= {lock_s}",
                    partial(rows.compile_speed, names, search_s, lock_s))  # fmt: skip
-    yield Step("anchors/speed/growth", "synthetic networks of 75, 150, 300 layers: each doubling takes <= 1.2 x 2 times the CPU s",
+    yield Step("anchors/speed/growth", "75, 150, 300 synthetic layers: a doubling takes <= 1.2 x 2 times the CPU s",
                partial(rows.compile_growth, 1.2))  # fmt: skip
     for name in TFLITE:
         for target in checks.TARGETS:
