@@ -111,7 +111,7 @@ def _spread(problem: Problem, root: str, layout: Layout) -> Choice:
             choice.words += _copy_words(graph.values[value])
         for edge in problem.children.get(value, ()):
             derived = edge.derive(here)
-            if derived is None:
+            if derived is None or (derived.block and _is_on_arm(problem, edge.child)):
                 choice.cut.append(edge)
                 can_cut = edge.reverse is not None and not _is_copy_for(graph, value, edge.node)
                 choice.words += _copy_words(graph.values[edge.child]) if can_cut else float("inf")
@@ -121,6 +121,11 @@ def _spread(problem: Problem, root: str, layout: Layout) -> Choice:
                 choice.layouts[edge.child] = derived
                 pending.append(edge.child)
     return choice
+
+
+def _is_on_arm(problem: Problem, value: str) -> bool:
+    """The Arm core reads the value, and it knows no blocks."""
+    return any(user.name in problem.on_arm for user in problem.graph.users[value])
 
 
 def _is_copy_for(graph: Graph, value: str, node: Node) -> bool:
@@ -165,7 +170,7 @@ def port_words(layout: Layout, type_: TensorType) -> float:
         block = layout.block or 16
         aligned = layout.block or (layout.strides[3] % 8 == 0)
         full, ragged = divmod(c, block)
-        words = full * (block / 8 if aligned else block / 8 + 7 / 8)
+        words = full * max(block / 8 if aligned else block / 8 + 7 / 8, 1)
         if ragged:
             words += ragged / 8 if aligned and ragged % 8 == 0 else ragged / 8 + (0 if w == 1 else 7 / 8)
         return n * h * w * words

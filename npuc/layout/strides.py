@@ -40,13 +40,25 @@ def reshape_layout(layout: Layout, source: TensorType, shape: Shape) -> Layout |
     if layout.block:
         return _reshape_blocked(layout, source, shape)
     strides = _reshape_strides(source.shape, layout.strides, shape)
-    return None if strides is None else replace(layout, strides=strides)
+    return _merged_channels(layout, source, shape) if strides is None else replace(layout, strides=strides)
+
+
+def _merged_channels(layout: Layout, source: TensorType, shape: Shape) -> Layout | None:
+    """[n,c,g,h,w] as an image of c blocks of g channels, where those are neighboring bytes."""
+    old = source.shape
+    if len(old) != 5 or shape != (old[0], old[1] * old[2], *old[3:]) or layout.strides[2] != 1:
+        return None
+    n, block, _, row, pixel = layout.strides
+    return replace(layout, strides=(n, block, row, pixel), block=old[2]) if ITEM_BYTES[source.dtype] == 1 else None
 
 
 def _reshape_blocked(layout: Layout, source: TensorType, shape: Shape) -> Layout | None:
     if len(source.shape) == 4 and source.shape[2:] == (1, 1):  # one pixel: the blocks are neighbours
         flat = replace(layout, strides=(source.shape[1], 1, 1, 1), block=0)
         return reshape_layout(flat, source, shape)
+    n, channels, *image = source.shape
+    if shape == (n, channels // layout.block, layout.block, *image) and channels % layout.block == 0:
+        return replace(layout, strides=(*layout.strides[:2], 1, *layout.strides[2:]), block=0)
     return layout if shape == source.shape else None
 
 

@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npuc.graph.graph import Graph, Node, evaluate, verify
-from npuc.graph.types import Array, QuantParams, TensorType
+from npuc.graph.types import Array, Layout, QuantParams, TensorType
+from npuc.layout.assign import assign_layouts
+from npuc.layout.trans_data import TransData
 from npuc.ops.integer.conv import QConv
 from npuc.ops.structure import Transpose
 from npuc.ops.window import Window
@@ -44,16 +46,16 @@ def strides(graph: Graph) -> list[tuple[int, int]]:
 @given(
     kernel=st.tuples(st.integers(1, 5), st.integers(1, 7)), stride=st.tuples(st.integers(1, 3), st.integers(2, 4)),
     pads=st.tuples(*[st.integers(0, 4)] * 4), channels=st.integers(1, 4), groups=st.integers(2, 6),
-    zero_point=st.integers(-3, 3),
+    zero_point=st.integers(-3, 3), channels_last=st.booleans(),
 )  # fmt: skip
 def test_every_byte_stays(kernel: tuple[int, int], stride: tuple[int, int], pads: tuple[int, int, int, int],
-                          channels: int, groups: int, zero_point: int) -> None:  # fmt: skip
+                          channels: int, groups: int, zero_point: int, channels_last: bool) -> None:  # fmt: skip
     shape = (2, 7, groups * stride[1], channels)
     try:
-        graph = stem(Window(kernel, stride, (1, 1), pads), shape, zero_point=zero_point)
+        graph = stem(Window(kernel, stride, (1, 1), pads), shape, channels_last=channels_last, zero_point=zero_point)
     except ValueError:
         return  # the window does not fit the image
-    x = np.random.default_rng(1).integers(-128, 128, shape).astype(np.int8)
+    x = np.random.default_rng(1).integers(-128, 128, graph.values["x"].shape).astype(np.int8)
     folded = run_passes(graph, HARDWARE_PASSES)
     assert np.array_equal(evaluate(folded, {"x": x})["y"], evaluate(graph, {"x": x})["y"])
 
@@ -75,7 +77,8 @@ def test_a_stem_is_folded() -> None:
         (Window((3, 3), (2, 2)), (1, 8, 9, 3), True, "on 9 pixels"),
         (Window((3, 3), (2, 2)), (1, 8, 8, 5), True, "of 5 channels"),
         (Window((3, 3), (2, 2), (1, 2)), (1, 8, 8, 3), True, "neighboring taps"),
-        (Window((3, 3), (2, 2)), (1, 8, 8, 3), False, "channel by channel"),
+        (Window((3, 3), (2, 2)), (1, 8, 8, 9), False, "of 9 channels"),
+        (Window((3, 3), (2, 9)), (1, 8, 18, 1), False, "stride 9"),
         (Window((3, 1), (2, 4)), (1, 8, 8, 2), True, ""),
     ],
 )
@@ -89,3 +92,22 @@ def test_what_is_left_alone(window: Window, shape: tuple[int, int, int, int], ch
         assert strides(folded) == strides(graph)
     else:
         assert strides(folded) == [(2, 1)]
+
+
+def test_an_image_stored_channel_by_channel_is_read_in_blocks_of_neighboring_pixels() -> None:
+    folded = run_passes(
+        stem(Window((3, 3), (2, 2), (1, 1), (0, 0, 1, 1)), (1, 8, 8, 3), channels_last=False), HARDWARE_PASSES
+    )
+    (conv,) = (node for node in folded.nodes if isinstance(node.op, QConv))
+    placed = assign_layouts(folded, 16)
+    assert placed.values[conv.inputs[0]].layout == Layout("x", 0, (0, 64, 8, 2), block=2)
+    assert [node.outputs for node in placed.nodes if isinstance(node.op, TransData)] == [("y",)]
+
+
+def test_the_arm_core_gets_a_copy_of_such_an_image() -> None:
+    folded = run_passes(stem(Window((3, 3), (2, 2)), (1, 8, 8, 3), channels_last=False), HARDWARE_PASSES)
+    placed = assign_layouts(folded, 16, {"conv"})
+    (conv,) = (node for node in placed.nodes if isinstance(node.op, QConv))
+    layout = placed.values[conv.inputs[0]].layout
+    assert layout is not None
+    assert not layout.block
