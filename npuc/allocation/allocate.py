@@ -4,7 +4,6 @@ from itertools import islice
 
 from npuc.allocation.component_search import Budget, Search, lower_peak
 from npuc.allocation.greedy import body_orders, pack_greedily
-from npuc.allocation.live import live_at_peak
 from npuc.allocation.normal_form import NormalForm, normalize
 from npuc.allocation.placement import CapacityExceeded, Placement
 from npuc.allocation.problem import Problem
@@ -27,7 +26,7 @@ def allocate(problem: Problem, effort: float = 1.0) -> Placement:
     searches = _search(normal, None if capacity_bytes is None else capacity_bytes // normal.unit, effort)
     placement = _placement(normal, searches)
     if capacity_bytes is not None and placement.peak_bytes > capacity_bytes:
-        raise CapacityExceeded(capacity_bytes, placement, live_at_peak(problem))
+        raise CapacityExceeded(capacity_bytes, placement, problem)
     return placement
 
 

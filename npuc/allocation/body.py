@@ -3,16 +3,15 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import combinations, pairwise
+from typing import NamedTuple
 
 from npuc.allocation.problem import Buffer, InvalidProblem, Problem
 
 Links = dict[str, list[tuple[str, int]]]
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """A buffer that starts `shift` bytes above its body's base; `alias_class` members may share bytes."""
 
     buffer: Buffer
@@ -20,8 +19,7 @@ class Member:
     alias_class: int
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """Bytes [low, high) above the body's base, occupied during the half-open time [lower, upper)."""
 
     lower: int

@@ -46,6 +46,10 @@ class Budget:
     steps: int
     work: float
 
+    @property
+    def is_spent(self) -> bool:
+        return self.steps <= 0 and self.work <= 0
+
 
 @dataclass
 class Search:
@@ -83,7 +87,7 @@ class Search:
 
 def lower_peak(search: Search, capacity: int | None) -> None:
     """Try the goal first, which may be the bound; then come down from what was reached."""
-    if search.is_done:
+    if search.is_done or search.budget.is_spent:
         return
     if is_stackable(search.component):
         _lower_by_stacking(search, capacity)

@@ -1,6 +1,7 @@
 """Constructive placements on arrays: bodies set down one after the other, in a gap or on the skyline.
 
-Compiled where numba is installed, and the same as Python where it is not.
+A body only looks at those that are live at the same time, so a network of many short-lived buffers takes time in
+proportion to its length. Compiled where numba is installed, and the same as Python where it is not.
 """
 
 from __future__ import annotations
@@ -14,101 +15,137 @@ FREE = -1
 MODULUS, RESIDUE, FIXED = range(3)
 """Columns of `bodies`: the base is RESIDUE modulo MODULUS, and FIXED unless FREE."""
 FIRST, LAST, LOW, HIGH = range(4)
-"""Columns of `rects`, of which body i owns rect_start[i] to rect_start[i + 1], and of `placed`: cliques, then units."""
+"""Columns of `rects`: cliques, then units."""
+OTHER, DROP, RISE = range(3)
+"""Columns of `pairs`, of which body i owns pair_start[i] to pair_start[i + 1]: beside body OTHER at base b, body i
+ends below it at b + DROP or lower, and rests on it at b + RISE or higher."""
 TOP, FLOOR = range(2)
 """Rows of gaps: where a gap below something ends, and where the one above it begins."""
 
 
 @compiled
-def fill_gaps(order: IntArray, bodies: IntArray, rect_start: IntArray, rects: IntArray, is_tight: bool,
-              placed: IntArray, gaps: IntArray, run: IntArray, bases: IntArray) -> None:  # fmt: skip
-    """Place bodies by `order`, each in the lowest gap that holds it, or `is_tight`: in the one that leaves the least
-    room, the lowest on ties.
+def pair_up(owner: IntArray, order: IntArray, stop: IntArray, rects: IntArray, at: IntArray, pairs: IntArray) -> None:
+    """Count the pairs of rectangles of different bodies that are live at one time, and write them unless `pairs` is
+    empty, each body's from `at` [n bodies] on, which moves behind them.
 
-    placed [n rects, 4], sorted by LOW; gaps, run [2, n rects times the most rects of a body] are scratch.
+    owner [n rects]: body of a rectangle; order: rectangles by FIRST, of which place p overlaps those up to stop[p].
     """
-    n_placed = 0
-    for body in order:
-        base = bodies[body, FIXED]
-        if base == FREE:
-            n_gaps = 0
-            for rect in range(rect_start[body], rect_start[body + 1]):
-                n_gaps = _add_gaps(rects[rect], placed, n_placed, gaps, n_gaps, run)
-            base = _base_in_gap(bodies[body, MODULUS], bodies[body, RESIDUE], gaps, n_gaps, is_tight)
-        bases[body] = base
-        for rect in range(rect_start[body], rect_start[body + 1]):
-            _insert(rects[rect], base, placed, n_placed)
-            n_placed += 1
+    for place in range(len(order)):
+        a = order[place]
+        for after in range(place + 1, stop[place]):
+            b = order[after]
+            if owner[a] != owner[b]:
+                if len(pairs):
+                    _write(owner[b], rects[a], rects[b], pairs[at[owner[a]]])
+                    _write(owner[a], rects[b], rects[a], pairs[at[owner[b]]])
+                at[owner[a]] += 1
+                at[owner[b]] += 1
 
 
 @compiled
-def _add_gaps(rect: IntArray, placed: IntArray, n_placed: int, gaps: IntArray, n_gaps: int, run: IntArray) -> int:
-    """Merge what bounds the base of a body because of one of its rectangles into `gaps`, sorted by TOP."""
-    n_run = 0
-    for p in range(n_placed):
-        if placed[p, FIRST] <= rect[LAST] and placed[p, LAST] >= rect[FIRST]:
-            run[TOP, n_run] = placed[p, LOW] - rect[HIGH]
-            run[FLOOR, n_run] = placed[p, HIGH] - rect[LOW]
-            n_run += 1
-    total = n_gaps + n_run
-    at = total
-    while n_run > 0:
-        at -= 1
-        if n_gaps > 0 and gaps[TOP, n_gaps - 1] > run[TOP, n_run - 1]:
-            n_gaps -= 1
-            gaps[TOP, at], gaps[FLOOR, at] = gaps[TOP, n_gaps], gaps[FLOOR, n_gaps]
-        else:
-            n_run -= 1
-            gaps[TOP, at], gaps[FLOOR, at] = run[TOP, n_run], run[FLOOR, n_run]
-    return total
+def _write(other: int, rect: IntArray, beside: IntArray, pair: IntArray) -> None:
+    pair[OTHER], pair[DROP], pair[RISE] = other, beside[LOW] - rect[HIGH], beside[HIGH] - rect[LOW]
+
+
+@compiled
+def fill_gaps(order: IntArray, bodies: IntArray, pair_start: IntArray, pairs: IntArray, is_tight: bool,
+              gaps: IntArray, bases: IntArray) -> None:  # fmt: skip
+    """Place bodies by `order`, each in the lowest gap that holds it, or `is_tight`: in the one that leaves the least
+    room, the lowest on ties.
+
+    gaps [2, most pairs of a body] is scratch.
+    """
+    bases[:] = FREE
+    for body in order:
+        bases[body] = bodies[body, FIXED]
+        if bases[body] == FREE:
+            n_gaps = 0
+            for pair in range(pair_start[body], pair_start[body + 1]):
+                at = bases[pairs[pair, OTHER]]
+                if at != FREE:
+                    gaps[TOP, n_gaps] = at + pairs[pair, DROP]
+                    gaps[FLOOR, n_gaps] = at + pairs[pair, RISE]
+                    n_gaps += 1
+            bases[body] = _base_in_gap(bodies[body, MODULUS], bodies[body, RESIDUE], gaps, n_gaps, is_tight)
 
 
 @compiled
 def _base_in_gap(modulus: int, residue: int, gaps: IntArray, n_gaps: int, is_tight: bool) -> int:
+    """Gaps come by ascending TOP from a heap, as the first of them often does."""
+    for at in range(n_gaps // 2 - 1, -1, -1):
+        _sift(gaps, at, n_gaps)
     floor, base, least = 0, 0, FAR + 1
-    for gap in range(n_gaps + 1):
+    while True:
         low = floor + (residue - floor) % modulus
-        room = (gaps[TOP, gap] if gap < n_gaps else FAR) - low
+        room = (gaps[TOP, 0] if n_gaps else FAR) - low
         if 0 <= room < least:
             base, least = low, room
             if not is_tight:
                 break
-        if gap < n_gaps:
-            floor = max(floor, gaps[FLOOR, gap])
+        if not n_gaps:
+            break
+        floor = max(floor, gaps[FLOOR, 0])
+        n_gaps -= 1
+        gaps[TOP, 0], gaps[FLOOR, 0] = gaps[TOP, n_gaps], gaps[FLOOR, n_gaps]
+        _sift(gaps, 0, n_gaps)
     return int(base)
 
 
 @compiled
-def _insert(rect: IntArray, base: int, placed: IntArray, n_placed: int) -> None:
-    at = n_placed
-    while at > 0 and placed[at - 1, LOW] > base + rect[LOW]:
-        placed[at] = placed[at - 1]
-        at -= 1
-    placed[at, FIRST], placed[at, LAST] = rect[FIRST], rect[LAST]
-    placed[at, LOW], placed[at, HIGH] = base + rect[LOW], base + rect[HIGH]
+def _sift(gaps: IntArray, at: int, n_gaps: int) -> None:
+    """Let the gap at `at` sink in the heap until none below it ends lower."""
+    top, floor = gaps[TOP, at], gaps[FLOOR, at]
+    while 2 * at + 1 < n_gaps:
+        child = 2 * at + 1
+        if child + 1 < n_gaps and gaps[TOP, child + 1] < gaps[TOP, child]:
+            child += 1
+        if gaps[TOP, child] >= top:
+            break
+        gaps[TOP, at], gaps[FLOOR, at] = gaps[TOP, child], gaps[FLOOR, child]
+        at = child
+    gaps[TOP, at], gaps[FLOOR, at] = top, floor
 
 
 @compiled
-def raise_skyline(order: IntArray, bodies: IntArray, rect_start: IntArray, rects: IntArray, owner: IntArray,
-                  support: IntArray, waiting: IntArray, bases: IntArray) -> None:  # fmt: skip
+def raise_skyline(order: IntArray, bodies: IntArray, pair_start: IntArray, pairs: IntArray, place: IntArray,
+                  rests: IntArray, bases: IntArray) -> None:  # fmt: skip
     """Fill no holes: each step sets down the body that comes to rest lowest, the first in the order on ties.
 
-    `order` begins with the fixed bodies; owner [n rects]: body of a rectangle; support, waiting [n] are scratch.
+    `order` begins with the fixed bodies. Scratch: place [n], where a body stands in the order; rests [2 * 2^k], with
+    2^k at least n, where the bodies would come to rest, in the second half, as the leaves of a tree of the lowest.
     """
-    support[:] = 0
-    waiting[:] = 1
+    n_leaves = len(rests) // 2
+    rests[:] = FAR
     for step in range(len(order)):
-        body, base = order[step], bodies[order[step], FIXED]
-        if base == FREE:
-            base = FAR
-            for other in order:
-                low = support[other] + (bodies[other, RESIDUE] - support[other]) % bodies[other, MODULUS]
-                if waiting[other] and low < base:
-                    body, base = other, low
+        place[order[step]] = step
+        rests[n_leaves + step] = bodies[order[step], RESIDUE]
+    for node in range(n_leaves - 1, 0, -1):
+        rests[node] = min(rests[2 * node], rests[2 * node + 1])
+    for step in range(len(order)):
+        at = n_leaves + step
+        if bodies[order[step], FIXED] == FREE:
+            at = 1
+            while at < n_leaves:
+                at = 2 * at + (rests[2 * at] != rests[at])
+        body = order[at - n_leaves]
+        base = bodies[body, FIXED] if bodies[body, FIXED] != FREE else rests[at]
         bases[body] = base
-        waiting[body] = 0
-        for rect in range(rect_start[body], rect_start[body + 1]):
-            for other in range(len(rects)):
-                if rects[other, FIRST] <= rects[rect, LAST] and rects[other, LAST] >= rects[rect, FIRST]:
-                    at = owner[other]
-                    support[at] = max(support[at], base + rects[rect, HIGH] - rects[other, LOW])
+        _set_rest(rests, at, FAR)
+        for pair in range(pair_start[body], pair_start[body + 1]):
+            other = pairs[pair, OTHER]
+            at = n_leaves + place[other]
+            low = base - pairs[pair, DROP]
+            if rests[at] < low:  # so not of one that lies
+                _set_rest(rests, at, low + (bodies[other, RESIDUE] - low) % bodies[other, MODULUS])
+
+
+@compiled
+def _set_rest(rests: IntArray, at: int, rest: int) -> None:
+    """Change a leaf and what it decides."""
+    rests[at] = rest
+    while at > 1:
+        at //= 2
+        lowest = min(rests[2 * at], rests[2 * at + 1])
+        if rests[at] == lowest:
+            break
+        rests[at] = lowest

@@ -1,9 +1,12 @@
 """The problem in the solvers' terms: units for bytes, maximal cliques for time, independent components."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +17,7 @@ from npuc.allocation.problem import MAX_BYTES, InvalidProblem, Problem
 IntArray = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Rect:
+class Rect(NamedTuple):
     """Units [low, high) above the body's base, occupied in the cliques first..last (both included)."""
 
     first: int
@@ -24,8 +26,7 @@ class Rect:
     high: int
 
 
-@dataclass(frozen=True)
-class Body:
+class Body(NamedTuple):
     """A rigid set of disjoint rectangles; in units, base = residue (mod modulus), and base = fixed unless None.
 
     lifetime: in the problem's time. shifts: (buffer name, bytes above the base).
@@ -42,11 +43,6 @@ class Body:
     def height(self) -> int:
         return max(rect.high for rect in self.rects)
 
-    @property
-    def area(self) -> int:
-        """Units times cliques."""
-        return sum((rect.last - rect.first + 1) * (rect.high - rect.low) for rect in self.rects)
-
     def lowest_base(self) -> int:
         return self.residue if self.fixed is None else self.fixed
 
@@ -58,6 +54,21 @@ class Component:
     bodies: tuple[Body, ...]
     n_cliques: int
     bound: int
+
+    @cached_property
+    def rects(self) -> IntArray:
+        """Columns first, last, low, high of all rectangles, body after body [n rects, 4]."""
+        return _rects(self.bodies)
+
+    @cached_property
+    def rect_start(self) -> IntArray:
+        """Of which body i owns rows rect_start[i] to rect_start[i + 1]."""
+        return np.cumsum([0, *(len(body.rects) for body in self.bodies)])
+
+    @cached_property
+    def heights(self) -> IntArray:
+        """Of the bodies, in units."""
+        return np.maximum.reduceat(self.rects[:, 3], self.rect_start[:-1])
 
 
 @dataclass(frozen=True)
@@ -82,13 +93,17 @@ def normalize(problem: Problem) -> NormalForm:
     return NormalForm(unit, tuple(_component(part, unit) for part in parts))
 
 
-def live_sums(bodies: Iterable[Body], n_cliques: int) -> IntArray:
-    """Units live in each clique, [n_cliques]."""
+def live_sums(rects: IntArray, n_cliques: int) -> IntArray:
+    """Units live in each clique [n_cliques], from rows first, last, low, high."""
+    first, last, low, high = rects.T
     change = np.zeros(n_cliques + 1, np.int64)
-    for rect in (rect for body in bodies for rect in body.rects):
-        change[rect.first] += rect.high - rect.low
-        change[rect.last + 1] -= rect.high - rect.low
+    np.add.at(change, first, high - low)
+    np.add.at(change, last + 1, low - high)
     return np.cumsum(change)[:-1]
+
+
+def _rects(bodies: Sequence[Body]) -> IntArray:
+    return np.array([rect for body in bodies for rect in body.rects], np.int64)
 
 
 def maximal_cliques(spans: Iterable[Span]) -> list[int]:
@@ -144,15 +159,15 @@ def _independent(pieces: Iterable[tuple[tuple[Member, ...], tuple[Span, ...]]]) 
 
 
 def _component(part: Part, unit: int) -> Component:
-    cliques = np.array(maximal_cliques(span for _, spans in part for span in spans))
+    cliques = maximal_cliques(span for _, spans in part for span in spans)
     bodies = tuple(_body(group, spans, cliques, unit) for group, spans in part)
     n_cliques = len(cliques)
     _check_fixed(bodies)
     reach = max(body.lowest_base() + body.height for body in bodies)
-    return Component(bodies, n_cliques, max(int(live_sums(bodies, n_cliques).max()), reach))
+    return Component(bodies, n_cliques, max(int(live_sums(_rects(bodies), n_cliques).max()), reach))
 
 
-def _body(group: tuple[Member, ...], spans: tuple[Span, ...], cliques: IntArray, unit: int) -> Body:
+def _body(group: tuple[Member, ...], spans: tuple[Span, ...], cliques: list[int], unit: int) -> Body:
     modulus, residue = base_congruence(group)
     if modulus > MAX_BYTES:
         raise InvalidProblem(f"buffer {group[0].buffer.name}: alignments of its contiguous group combine to {modulus}")
@@ -160,18 +175,19 @@ def _body(group: tuple[Member, ...], spans: tuple[Span, ...], cliques: IntArray,
     if fixed is not None and fixed % modulus != residue:
         raise InvalidProblem(f"buffer {group[0].buffer.name}: fixed offsets misalign another buffer of its group")
     coarse = max(1, modulus // unit)  # the unit divides the modulus, or is its multiple
-    edges = np.searchsorted(cliques, np.array([(span.lower, span.upper) for span in spans])).tolist()
     return Body(
-        rects=tuple(
-            Rect(first, end - 1, span.low // unit, span.high // unit)
-            for (first, end), span in zip(edges, spans, strict=True)
-        ),
+        rects=tuple(_rect(span, cliques, unit) for span in spans),
         lifetime=sum(span.upper - span.lower for span in spans),
         shifts=tuple((member.buffer.name, member.shift) for member in group),
         modulus=coarse,
         residue=residue // unit % coarse,
         fixed=None if fixed is None else fixed // unit,
     )
+
+
+def _rect(span: Span, cliques: list[int], unit: int) -> Rect:
+    first, end = bisect_left(cliques, span.lower), bisect_left(cliques, span.upper)
+    return Rect(first, end - 1, span.low // unit, span.high // unit)
 
 
 def _check_fixed(bodies: tuple[Body, ...]) -> None:

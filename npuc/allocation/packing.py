@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from npuc.allocation.normal_form import Component
 
 
@@ -24,5 +26,4 @@ class Verdict:
 
 
 def packing_of(component: Component, bases: Sequence[int]) -> Packing:
-    peak = max(base + body.height for base, body in zip(bases, component.bodies, strict=True))
-    return Packing(tuple(bases), peak)
+    return Packing(tuple(bases), int((np.array(bases, np.int64) + component.heights).max()))

@@ -1,7 +1,11 @@
 """What the allocator answers: addresses with a proven bound, or why the buffers do not fit."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
+
+from npuc.allocation.live import live_at_peak
+from npuc.allocation.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -33,14 +37,19 @@ class CapacityExceeded(ValueError):
     buffers provably do not fit when it exceeds capacity_bytes; live: (name, size in bytes) at the busiest moment.
     """
 
-    def __init__(self, capacity_bytes: int, best: Placement, live: tuple[tuple[str, int], ...]) -> None:
+    def __init__(self, capacity_bytes: int, best: Placement, problem: Problem) -> None:
+        super().__init__()
         self.capacity_bytes = capacity_bytes
         self.needed_bytes = best.peak_bytes
         self.bound_bytes = best.bound_bytes
-        self.live = live
-        super().__init__(self._message())
+        self._problem = problem
 
-    def _message(self) -> str:
+    @cached_property
+    def live(self) -> tuple[tuple[str, int], ...]:
+        """Worked out when it is asked for: a search that tries another placement has no use for it."""
+        return live_at_peak(self._problem)
+
+    def __str__(self) -> str:
         shown = ", ".join(f"{name} ({size_bytes} bytes)" for name, size_bytes in self.live[:8])
         more = f" and {len(self.live) - 8} more" if len(self.live) > 8 else ""
         return (

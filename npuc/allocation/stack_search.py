@@ -26,12 +26,11 @@ class Stacking:
 
     @cached_property
     def rects(self) -> IntArray:
-        rects = [(rect.first, rect.last, rect.high) for body in self.component.bodies for rect in body.rects]
-        return np.array(rects, np.int64)
+        return np.ascontiguousarray(self.component.rects[:, [0, 1, 3]])
 
-    @cached_property
+    @property
     def rect_start(self) -> IntArray:
-        return np.cumsum([0, *(len(body.rects) for body in self.component.bodies)])
+        return self.component.rect_start
 
     @cached_property
     def pairs(self) -> IntArray:
@@ -55,7 +54,7 @@ class Stacking:
 
     @cached_property
     def live(self) -> IntArray:
-        return live_sums(self.component.bodies, self.component.n_cliques)
+        return live_sums(self.component.rects, self.component.n_cliques)
 
 
 class StackSearch:

@@ -81,3 +81,25 @@ def test_the_skyline_is_raised_where_it_is_lowest(problem: Problem) -> None:
     for component in _components(problem):
         for order in body_orders(component):
             assert list(Placer(component).raise_skyline(order).bases) == _on_skyline(component, order)
+
+
+def _orders(component: Component) -> list[list[int]]:
+    """The orders of `body_orders`, from the bodies one by one."""
+    bodies = component.bodies
+    live = [
+        sum(r.high - r.low for body in bodies for r in body.rects if r.first <= clique <= r.last)
+        for clique in range(component.n_cliques)
+    ]
+    total = [max(live[clique] for r in body.rects for clique in range(r.first, r.last + 1)) for body in bodies]
+    area = [sum((r.last - r.first + 1) * (r.high - r.low) for r in body.rects) for body in bodies]
+    life, first = [body.lifetime for body in bodies], [body.rects[0].first for body in bodies]
+    keys = [(-total[i], -life[i], -area[i], first[i], -bodies[i].height) for i in range(len(bodies))]
+    picks = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (2,), (3, 1), (4, 1), (1, 2))
+    return [sorted(range(len(bodies)), key=lambda i: [keys[i][k] for k in pick]) for pick in picks]
+
+
+@settings(max_examples=100)
+@given(tied_problems(12))
+def test_orders_sort_bodies_by_what_they_are_named_for(problem: Problem) -> None:
+    for component in _components(problem):
+        assert list(body_orders(component)) == _orders(component)
