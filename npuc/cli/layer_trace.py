@@ -132,10 +132,10 @@ def bind(machine: Machine, workspace: Workspace, index: int) -> Binding:
 def tensor_probe(machine: Machine, row: Mapping[str, Any], layer: str, value: str) -> Probe | None:
     """The value of a layer on the Arm core as it lies in sram, which a row of the map describes.
 
-    None for a line buffer, for blocks of channels, and where the map does not describe bytes of sram.
+    None for a line buffer or channel window, for blocks of channels, and where the map does not describe bytes of sram.
     """
     sram = machine.memories.arrays[Memory.SRAM]
-    if row.get("block") or row.get("ring_rows"):
+    if row.get("block") or row.get("ring_rows") or row.get("window"):
         return None
     try:
         kind = np.dtype(row["dtype"]).newbyteorder("<")

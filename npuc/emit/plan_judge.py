@@ -187,11 +187,11 @@ class _Sketcher:
         self._descriptor((layer, is_streamed and kernel.owner), n_bytes)
         words = kernel.parameters.piece(task.c).coded_words if kernel.parameters.weights else 0
         weights = self._parameters(kernel, *weight_bytes(kernel, task)) if kernel.parameters.weights else 0
-        rings = tuple(self._rings.get(item.storage, 0) for item in _operands(kernel))
+        held = tuple((self._rings.get(item.storage, 0), item.block, item.c0) for item in _operands(kernel))
         region = (task.n, task.y.start, len(task.y), task.x.start, len(task.x), task.c.start, len(task.c), task.k.start,
                   len(task.k), task.block)  # fmt: skip
         row = {**record, **region_fields(task), "weights": weights, "coded_words": words}
-        key = (kernel.node, is_streamed, rings, words, len(kernel.parameters.code_table), region)
+        key = (kernel.node, is_streamed, held, words, len(kernel.parameters.code_table), region)
         return key, row
 
     def _layer(self, kernel: Kernel, task: Compute) -> tuple[Hashable, Mapping[str, int], int]:

@@ -17,7 +17,7 @@ from npuc.emit.arm import EmittedCall
 from npuc.emit.stream import Stream, placed
 from npuc.errors import InvalidGraph
 from npuc.graph.graph import Graph, State
-from npuc.graph.types import Host, QuantParams
+from npuc.graph.types import ITEM_BYTES, Host, QuantParams, TensorType
 from npuc.task.task import Load, Plan, Task
 
 MAP_SCHEMA = "npuc.map/1"
@@ -88,15 +88,17 @@ def debug_map(graph: Graph, plan: Plan, stream: Stream, calls: Sequence[EmittedC
         layout = type_.layout
         if layout is None or layout.storage not in plan.buffer:
             continue
-        base = placed(plan.buffer[layout.storage]) + layout.offset_bytes
+        buffer = plan.buffer[layout.storage]
+        base = placed(buffer) + layout.offset_bytes
         row: dict[str, Any] = {
             "name": name,
             "address": base,
             "shape": list(type_.shape),
             "dtype": type_.dtype,
-            "strides": list(layout.strides),
-            "block": layout.block,
-            "ring_rows": plan.buffer[layout.storage].ring_rows,
+            "strides": _window_strides(type_, buffer.window) if buffer.window else list(layout.strides),
+            "block": 0 if buffer.window else layout.block,
+            "ring_rows": buffer.ring_rows,
+            "window": buffer.window,
         }
         if type_.quant is not None:
             row |= {"scale": type_.quant.scale, "zero_point": type_.quant.zero_point}
@@ -116,6 +118,12 @@ def debug_map(graph: Graph, plan: Plan, stream: Stream, calls: Sequence[EmittedC
         "schema": MAP_SCHEMA, "instructions": rows, "calls": _call_rows(plan, calls), "layers": kernels,
         "tensors": tensors, "buffers": buffers,
     }  # fmt: skip
+
+
+def _window_strides(type_: TensorType, channels: int) -> list[int]:
+    """Byte strides of an image in a channel window."""
+    item = ITEM_BYTES[type_.dtype]
+    return [0, item, channels * item * type_.shape[-1], channels * item]
 
 
 def _call_rows(plan: Plan, calls: Sequence[EmittedCall]) -> list[dict[str, Any]]:

@@ -175,6 +175,16 @@ class Kernel:
         taps = self.window.kernel[0] * self.window.kernel[1]
         return n * h * w * taps * sum((g.stop - g.start) * g.k_channels for g in self.groups)
 
+    def in_windows(self, windows: Mapping[str, int]) -> Kernel:
+        """The kernel with its operands in channel windows, where `windows` has their storage: channels by name."""
+        if not windows or not windows.keys() & {self.ofm.storage, *self.reads}:
+            return self
+        ofm, ifm, ifm2 = (
+            operand.in_window(windows[operand.storage]) if operand and operand.storage in windows else operand
+            for operand in (self.ofm, self.ifm, self.ifm2)
+        )
+        return replace(self, ofm=ofm or self.ofm, ifm=ifm, ifm2=ifm2)
+
     def input_rows(self, y: range) -> range:
         """Input rows that output rows `y` read, clipped to the tensor."""
         rows = self.ifm.shape[1] if self.ifm is not None else 0

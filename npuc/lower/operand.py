@@ -72,6 +72,18 @@ class Operand:
         """The operand in a line buffer: channel blocks that lie apart move together."""
         return self if self.is_pixel_major else replace(self, block=ring_rows * self.row)
 
+    def in_window(self, channels: int) -> Operand:
+        """The operand in a channel window: channel c lies at c modulo `channels`, pixels are dense.
+
+        Every channel block has `channels` channels and lies at the same place.
+        """
+        _, height, width, _ = self.shape
+        pixel = channels * self.element_bytes
+        return replace(
+            self, row=pixel * width if height > 1 else 0, pixel=pixel if width > 1 else 0, block=0, c0=channels,
+            last_pixel=0, last_row=0,
+        )  # fmt: skip
+
     def span(self, n: int, y: range, c: range, ring_rows: int) -> list[tuple[int, int]]:
         """Byte intervals of the storage that hold these rows and channels: whole rows, so a superset."""
         at = self.in_ring(ring_rows) if ring_rows else self

@@ -109,39 +109,47 @@ class Drafter:
         `may_stream`: other parameters than `streamed` may also stay in flash where it pays.
         """
         steps, owner = expand_all(self.book, groups)
-        whole = {step.kernel for step, of in zip(steps, owner, strict=True) if groups[of].stripes == 1}
-        order = list(dict.fromkeys(step.kernel for step in steps))
-        chosen = self._tilings(order, whole, streamed, tile_bytes, may_stream=may_stream)
+        lives = live_ranges(self.book, self.storages, groups, steps, owner)
+        windows = {live.name: live.window for live in lives if live.window}
+        kernels = [kernel.in_windows(windows) for kernel in self.book.kernels]
+        chosen = self._tilings(kernels, steps, [groups[of] for of in owner], streamed, tile_bytes, may_stream)
         in_flash = frozenset(streamed) | {name for name, tiling in chosen.items() if tiling.streamed}
-        requests, spans = self._requests(steps, chosen, in_flash)
+        requests, spans = _requests(kernels, steps, chosen, in_flash)
         computes = with_blocks(requests, self.blocks)
         cuts = channel_cuts(computes)
-        coded = [self.coder.code(kernel.node, cuts.get(kernel.node, ())) for kernel in self.kernels]
-        lives = _over_tasks(live_ranges(self.book, self.storages, groups, steps, owner), spans)
+        coded = [self.coder.code(k.node, cuts.get(k.node, ())).in_windows(windows) for k in self.kernels]
+        lives = _over_tasks(lives, spans)
         costs = self._costs(requests)
         roof = self._roof(computes, costs, coded, in_flash)
         return Draft(coded, computes, lives, in_flash, costs, roof)
 
     def _tilings(
-        self, order: Sequence[int], whole: Set[int], streamed: Set[str], tile_bytes: int, *, may_stream: bool
+        self,
+        kernels: Sequence[Kernel],
+        steps: Sequence[Step],
+        groups: Sequence[Group],
+        streamed: Set[str],
+        tile_bytes: int,
+        may_stream: bool,
     ) -> dict[str, Tiling]:
-        """The tiling of each owner of parameters."""
-        kernels = self.book.kernels
+        """The tiling of each owner of parameters, for steps that belong to `groups`."""
+        of = {step.kernel: group for step, group in zip(steps, groups, strict=True)}
+        order = list(dict.fromkeys(step.kernel for step in steps))
         shared = {kernel.shares for kernel in kernels}
         loaded: list[list[Request]] = []
         flash: list[list[Request]] = []
         for i in order:
-            kernel, rows = kernels[i], range(kernels[i].space[1])
+            kernel, rows, group = kernels[i], range(kernels[i].space[1]), of[i]
             if kernel.arm is not None:
                 loaded.append([])
                 flash.append([])
                 continue
-            must = kernel.owner in streamed
-            may = may_stream and i in whole and kernel.owner not in shared and bool(kernel.parameters.weights)
-            sizes = self._sizes(kernel, tile_bytes) if i in whole else [kernel.space[3]]
+            must, is_whole = kernel.owner in streamed, group.stripes == 1
+            may = may_stream and is_whole and kernel.owner not in shared and bool(kernel.parameters.weights)
+            channels = group.channels or kernel.space[3]
+            sizes = self._sizes(kernel, channels, tile_bytes) if is_whole else [kernel.space[3]]
             sizes = sizes[:1] if kernel.owner in shared else sizes  # they are loaded once, and cut for every use
             loaded.append([] if must else [tile_request(kernel, rows, size, streamed=False) for size in sizes])
-            channels = kernel.space[3]
             flash.append([tile_request(kernel, rows, channels, streamed=True)] if must or may else [])
         self.blocks.prepare([request for found in (*loaded, *flash) for request in found])
         candidates = [
@@ -154,27 +162,14 @@ class Drafter:
         chosen = choose_tiles([kernels[i] for i in order], candidates, rate)
         return {kernels[i].node: tiling for i, tiling in zip(order, chosen, strict=True)}
 
-    def _sizes(self, kernel: Kernel, largest_bytes: int) -> list[int]:
+    def _sizes(self, kernel: Kernel, channels: int, largest_bytes: int) -> list[int]:
+        """Channels of a tile, of a kernel that computes so many at a time."""
         sizes = tile_sizes(kernel, self.target.architecture.cout_lanes, largest_bytes)
-        if self.policy.tile_bytes is None:
-            return sizes
-        per_channel = kernel.parameters.weight_channel_bytes
-        fitting = [size for size in sizes if size * per_channel <= self.policy.tile_bytes]
-        return fitting[:1] or sizes[-1:]
-
-    def _requests(
-        self, steps: Sequence[Step], chosen: Mapping[str, Tiling], streamed: Set[str]
-    ) -> tuple[list[Request | Call], list[range]]:
-        """Compute tasks of all steps, and the task positions of each step."""
-        requests: list[Request | Call] = []
-        spans = []
-        for step in steps:
-            kernel = self.book.kernels[step.kernel]
-            tasks = tile_tasks(kernel, step.y, chosen[kernel.owner].channels)
-            spans.append(range(len(requests), len(requests) + len(tasks)))
-            in_flash = kernel.owner in streamed
-            requests += [Request(kernel, task, in_flash) if isinstance(task, Compute) else task for task in tasks]
-        return requests, spans
+        if self.policy.tile_bytes is not None:
+            per_channel = kernel.parameters.weight_channel_bytes
+            fitting = [size for size in sizes if size * per_channel <= self.policy.tile_bytes]
+            sizes = fitting[:1] or sizes[-1:]
+        return sorted({min(size, channels) for size in sizes}, reverse=True)
 
     def _costs(self, requests: Sequence[Request | Call]) -> list[Choice]:
         """What each task costs."""
@@ -199,6 +194,21 @@ class Drafter:
             flash_bytes += cost.flash_bytes
             flash_bytes += BY_MNEMONIC[task.mnemonic].length_bytes if isinstance(task, Compute) else 0
         return max([flash_bytes // self.target.board.flash_bytes_per_cycle, *busy.values()])
+
+
+def _requests(
+    kernels: Sequence[Kernel], steps: Sequence[Step], chosen: Mapping[str, Tiling], streamed: Set[str]
+) -> tuple[list[Request | Call], list[range]]:
+    """Compute tasks of all steps, and the task positions of each step."""
+    requests: list[Request | Call] = []
+    spans = []
+    for step in steps:
+        kernel = kernels[step.kernel]
+        tasks = tile_tasks(kernel, step.y, step.c, chosen[kernel.owner].channels)
+        spans.append(range(len(requests), len(requests) + len(tasks)))
+        in_flash = kernel.owner in streamed
+        requests += [Request(kernel, task, in_flash) if isinstance(task, Compute) else task for task in tasks]
+    return requests, spans
 
 
 def _over_tasks(lives: Sequence[Live], spans: Sequence[range]) -> list[Live]:

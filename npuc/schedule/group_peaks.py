@@ -68,8 +68,7 @@ class GroupPeaks:
             if before and behind:
                 continue
             kept = self._storages[name].is_input or self._storages[name].is_output
-            rows = 0 if kept else self._book.ring_rows(group, name)
-            n_bytes = live_of(self._book.kernels, self._storages[name], 0, 0, rows).n_bytes
+            n_bytes = live_of(self._book, self._storages[name], 0, 0, None if kept else group).n_bytes
             change[0 if before else first] += n_bytes
             if not behind:
                 change[end[name] + 1] -= n_bytes

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from npuc.lower.kernel import ALIGNMENT, PARAMETERS, Kernel
+from npuc.lower.kernel import ALIGNMENT, PARAMETERS
 from npuc.schedule.stripes import Group, Step, StripeBook
+from npuc.task.windows import window_bytes
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,14 @@ class Storage:
 
 @dataclass(frozen=True)
 class Live:
-    """A storage or line buffer, live while steps first..last run."""
+    """A storage, line buffer or channel window, live while steps first..last run."""
 
     name: str
     n_bytes: int
     first: int
     last: int
     ring_rows: int = 0
+    window: int = 0
 
 
 def aligned(n_bytes: int) -> int:
@@ -59,17 +61,21 @@ def live_ranges(
             first[name] = last[name] = len(steps) - 1 if storage.is_output else 0
         end = len(steps) - 1 if storage.is_output else last[name]
         kept = storage.is_input or storage.is_output or not steps
-        rows = 0 if kept else book.ring_rows(groups[owner[first[name]]], name)
-        result.append(live_of(book.kernels, storage, first[name], end, rows))
+        group = None if kept else groups[owner[first[name]]]
+        result.append(live_of(book, storage, first[name], end, group))
     return result
 
 
-def live_of(kernels: Sequence[Kernel], storage: Storage, first: int, last: int, rows: int) -> Live:
-    """A storage as it lives: a line buffer of `rows` rows, or whole (0, or as many rows as it has)."""
-    if rows:
-        operand = next(kernel.ofm for kernel in kernels if kernel.ofm.storage == storage.name)
-        if rows < operand.shape[1]:
+def live_of(book: StripeBook, storage: Storage, first: int, last: int, group: Group | None) -> Live:
+    """A storage as it lives: in a line buffer or channel window while a group runs, or whole."""
+    rows = book.ring_rows(group, storage.name) if group is not None else 0
+    window = book.window(group, storage.name) if group is not None else 0
+    if rows or window:
+        operand = next(kernel.ofm for kernel in book.kernels if kernel.ofm.storage == storage.name)
+        if rows and rows < operand.shape[1]:
             return Live(storage.name, aligned(rows * operand.row_bytes), first, last, rows)
+        if window and window < operand.shape[3]:
+            return Live(storage.name, aligned(window_bytes(operand, window)), first, last, window=window)
     return Live(storage.name, aligned(storage.n_bytes), first, last)
 
 

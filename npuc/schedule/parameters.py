@@ -75,14 +75,22 @@ def pack_buffers(needs: Sequence[Need], smallest_bytes: int, largest_bytes: int)
     """
     total = sum(need.whole[0].stop for need in needs)
     packer = _Packer(total, smallest_bytes or largest_bytes, largest_bytes)
-    for need in needs:
+    waiting: list[ParameterPart] = []
+    ends = [*(need.whole[1] for need in needs[1:]), 1 << 40]
+    for need, end in zip(needs, ends, strict=False):
         part, first, _ = need.whole
-        for piece in [need.whole] if part.stop <= packer.limit() else need.pieces:
-            packer.add(*piece)
+        waiting += [need.whole] if part.stop <= packer.limit() else need.pieces
+        waiting.sort(key=_first_use)  # of kernels that run in slices, pieces of one are between those of another
+        while waiting and _first_use(waiting[0]) < end:
+            packer.add(*waiting.pop(0))
         if first == 0 or not smallest_bytes:
             packer.close()
     packer.close()
     return packer.uses
+
+
+def _first_use(part: ParameterPart) -> int:
+    return part[1]
 
 
 def _tile_parts(kernels: Mapping[str, Kernel], computes: Sequence[Work]) -> dict[str, list[ParameterPart]]:

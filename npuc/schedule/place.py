@@ -41,7 +41,7 @@ def place(
             if all(position == use.first for position, use in zip(earliest, uses, strict=True)):
                 raise
             room -= max(error.needed_bytes - capacity_bytes, capacity_bytes // 32, 1)
-    buffers = [Buffer(item.name, "activation", item.n_bytes, item.ring_rows) for item in draft.lives]
+    buffers = [Buffer(item.name, "activation", item.n_bytes, item.ring_rows, item.window) for item in draft.lives]
     buffers += [use.buffer for use in uses]
     plan = Plan({kernel.node: kernel for kernel in draft.kernels}, tuple(buffers), tasks, draft.streamed)
     return Placed(with_addresses(plan, placement), problem, placement)

@@ -1,4 +1,5 @@
-"""Groups of kernels that run stripe by stripe, so that what flows between them needs only a line buffer.
+"""Groups of kernels that run stripe by stripe of their rows or slice by slice of their channels (`slices.py`), so that
+what flows between them needs only a line buffer or a channel window.
 
 A group of one kernel with one stripe is layer-by-layer execution. Rows are produced on demand: before each stripe of
 the last kernels, every kernel of the group computes the rows that its consumers in the group will read.
@@ -11,30 +12,43 @@ from dataclasses import dataclass
 
 from npuc.lower.kernel import Kernel
 from npuc.lower.operand import Operand
+from npuc.schedule.slices import SliceBook
 
 
 @dataclass(frozen=True)
 class Group:
-    """Kernels [start, stop) of the kernel list, computed in `stripes` steps."""
+    """Kernels [start, stop) of the kernel list, computed in `stripes` of rows, or in slices of `channels`."""
 
     start: int
     stop: int
     stripes: int = 1
+    channels: int = 0
+    """Of a slice; 0: all at once."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether kernels run one after the other."""
+        return self.stripes == 1 and not self.channels
 
 
 @dataclass(frozen=True)
 class Step:
-    """Rows `y` of kernel number `kernel`, for all its channels."""
+    """Rows `y` and channels `c` of kernel number `kernel`."""
 
     kernel: int
     y: range
+    c: range
 
 
 def expand(kernels: Sequence[Kernel], group: Group) -> list[Step]:
-    """Steps of one group in order; every row of every kernel is computed exactly once."""
+    """Steps of one group in order; every element of every kernel is computed exactly once."""
     members = range(group.start, group.stop)
     if group.stripes == 1:
-        return [Step(i, range(kernels[i].space[1])) for i in members]
+        total = kernels[group.start].space[3]
+        if not group.channels:
+            return [Step(i, range(kernels[i].space[1]), range(kernels[i].space[3])) for i in members]
+        slices = [range(c, min(c + group.channels, total)) for c in range(0, total, group.channels)]
+        return [Step(i, range(kernels[i].space[1]), c) for c in slices for i in members]
     pull = _Pull(kernels, members, group.stripes)
     for stripe in range(1, group.stripes + 1):
         for i in pull.sinks:
@@ -64,7 +78,7 @@ class _Pull:
             stop = min(self._done[i] + self._granule[i], rows)
             for j in self._producers[i]:
                 self.advance(j, _rows_read(self._kernels[j], self._kernels[i], range(self._done[i], stop)))
-            self.steps.append(Step(i, range(self._done[i], stop)))
+            self.steps.append(Step(i, range(self._done[i], stop), range(self._kernels[i].space[3])))
             self._done[i] = stop
 
 
@@ -133,10 +147,12 @@ def _oldest(kernel: Kernel, storage: str, done: int) -> int:
 
 
 class StripeBook:
-    """Steps and line buffers of groups, each worked out once: a search looks at the same groups again and again."""
+    """Steps, line buffers and channel windows of groups, each worked out once: a search looks at the same groups again
+    and again."""
 
     def __init__(self, kernels: Sequence[Kernel]) -> None:
         self.kernels = kernels
+        self.slices = SliceBook(kernels)
         self._steps: dict[Group, list[Step]] = {}
         self._rows: dict[tuple[Group, str], int] = {}
 
@@ -153,3 +169,7 @@ class StripeBook:
             rolls = group.stripes > 1 and can_ring(self.kernels, group, storage)
             self._rows[key] = ring_rows(self.kernels, self.steps(group), storage) if rolls else 0
         return self._rows[key]
+
+    def window(self, group: Group, storage: str) -> int:
+        """Channels of the window in which a storage of the group is held; 0 when it must be held whole."""
+        return group.channels if group.channels and self.slices.fits_window(group.start, group.stop, storage) else 0

@@ -34,7 +34,7 @@ class Blocks:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._geometry: dict[str, Hashable] = {}
+        self._geometry: dict[Hashable, Hashable] = {}
         self._known: dict[Hashable, Choice] = {}
 
     def prepare(self, requests: Iterable[Request]) -> None:
@@ -51,10 +51,12 @@ class Blocks:
 
     def _key(self, request: Request) -> Hashable:
         kernel, task = request.kernel, request.task
-        if kernel.node not in self._geometry:
-            self._geometry[kernel.node] = _geometry(kernel)
+        operands = (kernel.ofm, kernel.ifm, kernel.ifm2)
+        held = kernel.node, *((operand.c0, operand.block) for operand in operands if operand is not None)
+        if held not in self._geometry:
+            self._geometry[held] = _geometry(kernel)
         extent = (len(task.y), len(task.x), len(task.c), len(task.k), task.y.start == 0)
-        return self._geometry[kernel.node], extent, request.streamed
+        return self._geometry[held], extent, request.streamed
 
 
 def _typical(request: Request) -> Request:
@@ -101,10 +103,12 @@ def loaded_tiling(request: Request, blocks: Blocks) -> Tiling:
 
 
 def streamed_tiling(request: Request, blocks: Blocks) -> Tiling:
-    """The one tile of a kernel that reads its weights in flash, once for each block of pixels."""
+    """Tiling of a kernel that reads its weights in flash, once for each block of pixels, from its first tile."""
     n, _, _, channels = request.kernel.space
-    choice = blocks.of(request)
-    return Tiling(channels, 1, choice.cycles * n, streamed=True, flash_bytes=choice.flash_bytes * n)
+    choice, size = blocks.of(request), len(request.task.c)
+    n_tiles = -(-channels // size)
+    flash_bytes = choice.flash_bytes * n * n_tiles
+    return Tiling(size, n_tiles, choice.cycles * n, streamed=True, flash_bytes=flash_bytes)
 
 
 def arm_tilings(kernel: Kernel) -> list[Tiling]:
@@ -122,9 +126,9 @@ def can_tile(kernel: Kernel) -> bool:
     return kernel.mnemonic == "mac.conv" and len(kernel.groups) == 1
 
 
-def tile_tasks(kernel: Kernel, y: range, channels: int) -> list[Work]:
-    """Instructions of a kernel for output rows `y`, cut into tiles of `channels`, without blocks; calls `y` on the Arm
-    core."""
+def tile_tasks(kernel: Kernel, y: range, c: range, channels: int) -> list[Work]:
+    """Instructions of a kernel for output rows `y` and channels `c`, cut into tiles of `channels`, without blocks; on
+    the Arm core calls `y`."""
     if kernel.arm is not None:
         return [Call(kernel.node, i) for i in y]
     n, _, width, total = kernel.space
@@ -132,8 +136,9 @@ def tile_tasks(kernel: Kernel, y: range, channels: int) -> list[Work]:
     tasks: list[Work] = []
     for batch in range(n):
         for start, stop, k in groups:
-            for c in range(start, stop, channels):
-                tile = range(c, min(c + channels, stop))
+            end = min(stop, c.stop)
+            for first in range(max(start, c.start), end, channels):
+                tile = range(first, min(first + channels, end))
                 tasks.append(Compute(kernel.node, kernel.mnemonic, batch, y, range(width), tile, k))
     return tasks
 

@@ -28,12 +28,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A piece of SRAM. `ring_rows` > 0: a line buffer of that many rows; `parts`: what a parameters buffer holds."""
+    """A piece of SRAM. `ring_rows` > 0: a line buffer of that many rows; `window` > 0: a channel window of that many
+    channels; `parts`: what a parameters buffer holds."""
 
     name: str
     kind: BufferKind
     n_bytes: int
     ring_rows: int = 0
+    window: int = 0
     parts: tuple[Part, ...] = ()
     address: int | None = None
 

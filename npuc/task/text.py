@@ -5,6 +5,7 @@
     buffer "conv1.out" activation bytes=16384 ring=0 at=0
     buffer "p0" parameters bytes=592 ring=0 at=16384
       part "conv1" 0:592
+    buffer "conv2.out" activation bytes=2048 ring=0 window=16 at=16976
     stream "fc1"
     descriptors wait
     load "p0" 0:592
@@ -12,6 +13,7 @@
     compute "conv1" mac.conv n=0 y=0:32 x=0:32 c=0:16 k=0:3 block=4x32x16
     call "log_softmax" 0
 
+A buffer with `ring` holds that many rows at a time, one with `window` that many channels (npuc/task/windows.py).
 A load with `after` waits until the kernel's tasks above it are done. With `descriptors wait` each descriptor waits for
 the loads that tasks above it wait for. A `call` is one of a node's calls on the Arm core.
 A schedule may be edited by hand; whatever would be out of bounds or leave an output element uncomputed is refused.
@@ -29,6 +31,7 @@ from npuc.errors import DoesNotFit
 from npuc.lower.coding import Cuts, WeightCoder
 from npuc.lower.kernel import Kernel
 from npuc.task.task import Buffer, BufferKind, Call, Compute, Load, Part, Plan, Task, channel_cuts
+from npuc.task.windows import check_windows
 
 HEADER = "npuc-schedule 1"
 KINDS: dict[str, BufferKind] = {"activation": "activation", "parameters": "parameters"}
@@ -49,9 +52,10 @@ def format_plan(scheduled: Scheduled) -> str:
     """Text of a placed plan; `parse_plan` reads it back."""
     lines = [HEADER, f"sram peak={scheduled.peak_bytes} bound={scheduled.bound_bytes} status={scheduled.status}"]
     for buffer in scheduled.plan.buffers:
+        window = f"window={buffer.window} " if buffer.window else ""
         lines.append(
             f"buffer {json.dumps(buffer.name)} {buffer.kind} bytes={buffer.n_bytes} ring={buffer.ring_rows} "
-            f"at={buffer.address}"
+            f"{window}at={buffer.address}"
         )
         lines += [f"  part {json.dumps(part.kernel)} {part.start}:{part.stop}" for part in buffer.parts]
     lines += [f"stream {json.dumps(name)}" for name in sorted(scheduled.plan.streamed)]
@@ -108,10 +112,13 @@ def parse_plan(text: str, kernels: Sequence[Kernel]) -> Scheduled:
                     tasks.append(_call(words, by_name))
                 case _:
                     raise ValueError(f"unknown line kind {words[0]!r}")
-    plan = Plan(by_name, tuple(buffers), tuple(tasks), frozenset(streamed), descriptors_wait)
+    windows = {buffer.name: buffer.window for buffer in buffers if buffer.window}
+    seen = {name: kernel.in_windows(windows) for name, kernel in by_name.items()}
+    plan = Plan(seen, tuple(buffers), tuple(tasks), frozenset(streamed), descriptors_wait)
     _check_buffers(plan)
     _check_coverage(plan)
     _check_calls(plan)
+    check_windows(plan, kernels)
     return Scheduled(plan, int(certificate["peak"]), int(certificate["bound"]), certificate["status"])
 
 
@@ -177,8 +184,9 @@ def _span(text: str, limit: int, what: str) -> range:
 def _buffer(words: Sequence[str]) -> Buffer:
     pairs = _pairs(words[3:])
     return Buffer(
-        json.loads(words[1]), KINDS[words[2]], int(pairs["bytes"]), int(pairs["ring"]), address=int(pairs["at"])
-    )
+        json.loads(words[1]), KINDS[words[2]], int(pairs["bytes"]), int(pairs["ring"]), int(pairs.get("window", "0")),
+        address=int(pairs["at"]),
+    )  # fmt: skip
 
 
 def _part(words: Sequence[str], kernels: Mapping[str, Kernel]) -> Part:

@@ -78,6 +78,12 @@ def _conv(b: Builder, x: str) -> str:
         oc = ic
     else:
         oc = groups * b.draw(st.sampled_from([1, 2, 5, 8] if groups > 1 else CHANNELS))
+    return conv(b, x, groups, oc)
+
+
+def conv(b: Builder, x: str, groups: int, oc: int) -> str:
+    """A convolution to `oc` channels, with or without a residual and a table."""
+    ic = b.shape(x)[1]
     if groups == oc and ic > groups:
         groups = 1
     window = b.window(b.shape(x), dilated=True)
@@ -194,6 +200,32 @@ GROWERS = (
     _conv, _conv, _conv, _pool, _mean, _binary, _binary, _softmax, _lookup, _resize, _pad, _slice, _concat, _concat,
     _transpose, _reshape,
 )  # fmt: skip
+
+
+WIDTHS = (16, 17, 24, 33, 40)
+"""Channels of networks whose kernels run in slices of them."""
+
+
+@st.composite
+def channelwise_networks(draw: st.DrawFn) -> Graph:
+    """Convolutions to more than one block of channels, and behind them what computes channel by channel."""
+    b = Builder(draw, np.random.default_rng(draw(st.integers(0, 1 << 16))))
+    shape = (1, b.draw(st.sampled_from((1, 3, 17))), b.number(1, 9), b.number(1, 9))
+    b.values["x0"] = TensorType("int8", shape, QuantParams(0.05, b.number(-128, 127)))
+    b.inputs.append("x0")
+    x = conv(b, "x0", 1, b.draw(st.sampled_from(WIDTHS)))
+    for _ in range(b.number(1, 5)):
+        kind = b.number(0, 6)
+        if kind < 3:
+            grown = conv(b, x, b.shape(x)[1], b.shape(x)[1]) if kind else conv(b, x, 1, b.draw(st.sampled_from(WIDTHS)))
+        else:
+            grown = draw(st.sampled_from((_pool, _lookup, _binary, _resize, _mean)))(b, x)
+        if b.values[grown].n_elements > LARGEST:
+            break
+        x = grown
+    read = {name for node in b.nodes for name in node.inputs}
+    outputs = tuple(node.outputs[0] for node in b.nodes if node.outputs[0] not in read)
+    return verify(Graph("channelwise", tuple(b.nodes), b.values, b.constants, ("x0",), outputs))
 
 
 @st.composite

@@ -30,7 +30,7 @@ from npuc.schedule.stripes import Group, StripeBook
 from npuc.schedule.tile_model import TILE_STREAM_BYTES, choose_tiles
 from npuc.schedule.tiles import Tiling
 from npuc.task.task import Plan
-from tests.core.random_networks import networks
+from tests.core.random_networks import channelwise_networks, networks
 from tests.verify.networks import compile_for, conv_add_softmax
 
 TARGET = load_target("edge-64")
@@ -44,17 +44,20 @@ def parted(graph: Graph) -> Partition:
         raise
 
 
-@given(graph=networks(), data=st.data())
+@given(graph=networks() | channelwise_networks(), data=st.data())
 def test_peak_of_a_group_is_that_of_the_whole_network_while_it_runs(graph: Graph, data: st.DataObject) -> None:
     part = parted(graph)
     storages = storages_of(part.graph, part.kernels)
+    book = StripeBook(part.kernels)
     groups: list[Group] = []
     while (start := groups[-1].stop if groups else 0) < len(part.kernels):
         stop = data.draw(st.integers(start + 1, min(start + 4, len(part.kernels))))
+        if book.slices.can_slice(start, stop) and data.draw(st.booleans()):
+            groups.append(Group(start, stop, channels=8))
+            continue
         can_stripe = stop - start > 1 and all(kernel.spatial for kernel in part.kernels[start:stop])
         groups.append(Group(start, stop, data.draw(st.integers(2, 5)) if can_stripe else 1))
     assume(groups)
-    book = StripeBook(part.kernels)
     steps, owner = expand_all(book, groups)
     live = profile(live_ranges(book, storages, groups, steps, owner), len(steps))
     peaks = GroupPeaks(book, storages)
