@@ -14,6 +14,7 @@ from npuc.graph.types import ITEM_BYTES, Layout, TensorType
 from npuc.lower.conv import window_fields
 from npuc.lower.kernel import PARAMETERS, POINT, Kernel, Parameters, lowers
 from npuc.lower.operand import Operand, element_type, flat_operands, image_operand
+from npuc.lower.table_on_array import table_on_array
 from npuc.ops.integer.elementwise import Lookup, QAdd, QMul
 from npuc.ops.integer.pool import QAveragePool, QMaxPool, QMean
 from npuc.ops.integer.resize import QResizeBilinear
@@ -132,10 +133,13 @@ def lower_binary(graph: Graph, node: Node, target: Target) -> list[Kernel]:
 
 @lowers(Lookup)
 def lower_table(graph: Graph, node: Node, target: Target) -> list[Kernel]:
-    """Lookup => vec.table."""
+    """Lookup => vec.table, or a convolution where that is much faster."""
     op = node.op
     if not isinstance(op, Lookup):
         raise ValueError("not a table")
+    on_array = table_on_array(node, graph.values[node.inputs[0]], graph.values[node.outputs[0]], target)
+    if on_array:
+        return on_array
     (source, result), spatial = elementwise_operands(graph, node, [node.inputs[0], node.outputs[0]], target)
     table = np.array(op.table, op.dtype).tobytes()
     return [
