@@ -57,14 +57,34 @@ def check_lock(lock: Lock, current: Lock) -> None:
     """UsageError naming everything that changed since the lock was written."""
     changed = [key for key in KEYS[:-1] if getattr(lock, key) != getattr(current, key)]
     if changed:
-        details = ", ".join(
-            f"{key} (locked {_short(getattr(lock, key))}, now {_short(getattr(current, key))})" for key in changed
-        )
+        found = [_differences(key, getattr(lock, key), getattr(current, key)) for key in changed]
+        details = ", ".join(part for parts in found for part in parts)
         raise UsageError(
             f"the lock file was made for another {details}",
             stage="lock",
             hint="search again with --update-lock, or restore what changed",
         )
+
+
+def _differences(key: str, locked: str, now: str) -> list[str]:
+    """What changed in a field; of the options, which of them."""
+    before, after = (_options(text) if key == "options" else None for text in (locked, now))
+    if before is None or after is None:
+        return [f"{key} (locked {_short(locked)}, now {_short(now)})"]
+    names = sorted(before.keys() | after.keys())
+    return [
+        f"{name} (locked {_short(str(before.get(name)))}, now {_short(str(after.get(name)))})"
+        for name in names
+        if before.get(name) != after.get(name)
+    ] or [f"{key} (written in another way)"]
+
+
+def _options(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def tool_version() -> str:

@@ -132,6 +132,15 @@ def test_a_lock_of_another_compilation(npuc: Npuc, tiny: Path) -> None:
     assert npuc("compile", tiny.name, "-t", "u55-like", "--data", "x.npy", "--update-lock").status == 0
 
 
+def test_a_lock_of_other_options_names_them(npuc: Npuc, tiny: Path) -> None:
+    compiling = ("compile", tiny.name, "-t", "edge-256", "--data", "x.npy", "--sram")
+    assert npuc(*compiling, "65536").status == 0
+    result = npuc(*compiling, "60000")
+    assert result.status == 2
+    assert "the lock file was made for another sram_bytes (locked 65536, now 60000)" in result.err
+
+
+
 @pytest.mark.parametrize("edit", [("buffer", "bufer"), ("npuc-schedule 1", "npuc-schedule 0"), ("at=", "at=-")])
 def test_a_lock_that_does_not_fit_says_how_to_renew_it(
     edit: tuple[str, str], npuc: Npuc, tmp_path: Path, tiny: Path
