@@ -1,8 +1,9 @@
 """Cycles and energy of many plans of one network: the timing of `npuc.emit.judge`, without writing any bytes.
 
-A search looks at hundreds of plans whose instructions are mostly the same. What an instruction costs does not depend on
-where its buffers lie, as they are aligned to port words; so it is worked out once, for all plans. Only the conditions
-and the descriptors that a plan loads follow from its addresses.
+A search looks at hundreds of plans whose instructions are mostly the same. What an instruction costs and which bytes of
+its storages it touches does not depend on where its buffers lie, as they are aligned to port words; so it is worked out
+once, for all plans. Only the conditions and the descriptors that a plan loads follow from its addresses, and plans that
+differ only in whether descriptors wait share even these.
 """
 
 from __future__ import annotations
@@ -14,34 +15,55 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from isa.container import CONSTANTS_OFFSET
-from isa.descriptors import LAYER, Memory, address
-from isa.instructions import BY_MNEMONIC, CONDITIONS, NO_CONDITION
-from isa.record import encode_record
+from isa.descriptors import Memory, address
+from isa.instructions import BY_MNEMONIC, CONDITIONS, NO_CONDITION, Queue
 from isa.target import Energy, Target
 from isa.timing import Schedule, Work, simulate, spent, usage_of, work_of
-from npuc.emit.stream import WAITS, buffer_end, order_of, placed
-from npuc.emit.waits import Conditions, WaitTracker
+from npuc.emit.plan_records import Records
+from npuc.emit.plan_waits import NONE, TaskWaits, waits_of
+from npuc.emit.stream import WAITS, placed
 from npuc.errors import InvalidGraph
 from npuc.graph.types import Array
 from npuc.lower.kernel import Kernel
-from npuc.lower.operand import Operand
-from npuc.task.accesses import accesses
+from npuc.task.accesses import Touched, located, touched
 from npuc.task.fields import fill_fields, layer_fields, region_fields
-from npuc.task.origin import shared_records
-from npuc.task.task import Call, Compute, Load, Plan, Task, weight_bytes
+from npuc.task.task import Call, Compute, Load, Plan
+from npuc.task.task import Work as Computing
 
 DMA_RECORD_BYTES = 32
 _WORK = tuple(item.name for item in fields(Work))
+_SRAM, _FLASH = address(Memory.SRAM, 0), address(Memory.FLASH, CONSTANTS_OFFSET)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What a task does in every plan: the row of its cost, what it touches, and what it is known by."""
+
+    task: Computing
+    cost: int
+    touched: Touched
+
+
+@dataclass(frozen=True)
+class _Variant:
+    """A kernel with its line buffers, and whether its parameters are in flash; `facts` by the identity of tasks, which
+    they keep alive."""
+
+    kernel: Kernel
+    rings: Mapping[str, int]
+    is_streamed: bool
+    facts: dict[int, _Facts] = field(default_factory=dict)
 
 
 class Judge:
-    """Remembers what instructions cost on a target."""
+    """Remembers what instructions do on a target."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._lengths = DescriptorLengths()
-        self._place: dict[Hashable, int] = {}
-        self._costs = np.zeros((0, len(_WORK)), np.int64)
+        self._records = Records()
+        self._variants: dict[Hashable, _Variant] = {}
+        self._costs = _Costs(target)
+        self._last: tuple[Plan, _Sketch] | None = None
 
     def cycles(self, plan: Plan) -> int:
         """Total cycles of a placed plan; InvalidGraph when it cannot finish."""
@@ -53,161 +75,217 @@ class Judge:
 
     def _run(self, plan: Plan) -> tuple[Work, int]:
         """What its instructions do, and total cycles."""
-        sketch = _Sketcher(plan, self._target, self._lengths).run()
-        self._price(dict(zip(sketch.keys, sketch.rows, strict=True)))
-        rows = self._costs[[self._place[key] for key in sketch.keys]]
+        sketch = self._sketch(plan)
+        rows = self._costs.rows(sketch.costs)
         work = Work(**{name: rows[:, i] for i, name in enumerate(_WORK)})
         work = work.with_arm(np.array(sketch.call_cycles, np.int64))
-        timeline = simulate(work, sketch.schedule(), self._target)
+        timeline = simulate(work, sketch.schedule(descriptors_wait=plan.descriptors_wait), self._target)
         if timeline.deadlock is not None:
             raise InvalidGraph(f"the plan cannot finish: {timeline.deadlock}", stage="schedule")
         return work, timeline.total_cycles
 
-    def _price(self, rows: Mapping[Hashable, Mapping[str, int]]) -> None:
-        new = {key: row for key, row in rows.items() if key not in self._place}
-        if not new:
-            return
-        names = dict.fromkeys(name for row in new.values() for name in row)
-        columns = {name: np.array([row.get(name, 0) for row in new.values()], np.int64) for name in names}
-        work = work_of(columns, self._target)
-        self._place |= {key: len(self._costs) + i for i, key in enumerate(new)}
-        self._costs = np.vstack([self._costs, np.stack([getattr(work, name) for name in _WORK], axis=1)])
+    def _sketch(self, plan: Plan) -> _Sketch:
+        """Of the plan; that of the last one when only `descriptors_wait` differs."""
+        if self._last is not None:
+            last, sketch = self._last
+            if last.tasks is plan.tasks and last.buffers is plan.buffers and last.kernels is plan.kernels:
+                return sketch
+        sketch = _Sketcher(plan, self._target, self._records, self._costs, self._variants_of(plan)).run()
+        self._last = plan, sketch
+        return sketch
+
+    def _variants_of(self, plan: Plan) -> dict[str, _Variant]:
+        """The kernels of a plan as it runs them."""
+        found = {}
+        for name, kernel in plan.kernels.items():
+            rings = {item.storage: plan.buffer[item.storage].ring_rows
+                     for item in kernel.operands if item.storage in plan.buffer}  # fmt: skip
+            is_streamed = kernel.owner in plan.streamed
+            key = id(kernel), *rings.values(), is_streamed
+            found[name] = self._variants.setdefault(key, _Variant(kernel, rings, is_streamed))
+        return found
 
 
-@dataclass
+class _Costs:
+    """Costs of instructions, by what they depend on."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._place: dict[Hashable, int] = {}
+        self._new: list[Mapping[str, int]] = []
+        self._known = np.zeros((0, len(_WORK)), np.int64)
+
+    def place(self, mnemonic: str, identity: Hashable, row: Mapping[str, int]) -> int:
+        """Row of an instruction with these fields; equal identities of a mnemonic cost the same."""
+        key = mnemonic, identity
+        if key not in self._place:
+            self._place[key] = len(self._place)
+            self._new.append({**row, "opcode": BY_MNEMONIC[mnemonic].opcode})
+        return self._place[key]
+
+    def rows(self, places: Array) -> Array:
+        """The amounts of `Work` of these rows [n, amounts]."""
+        if self._new:
+            names = dict.fromkeys(name for row in self._new for name in row)
+            columns = {name: np.array([row.get(name, 0) for row in self._new], np.int64) for name in names}
+            work = work_of(columns, self._target)
+            self._known = np.vstack([self._known, np.stack([getattr(work, name) for name in _WORK], axis=1)])
+            self._new = []
+        return self._known[places]
+
+
+@dataclass(frozen=True)
 class _Sketch:
-    """Instructions in order: what their cost depends on, as a key and as columns, their queue and conditions; then the
-    calls of the Arm core: cycles and conditions."""
+    """Instructions in order: rows of their costs, their queues and conditions [n, 6]; which of them load a descriptor,
+    and how many loads those before each waited for; then the calls of the Arm core: cycles and conditions."""
 
-    keys: list[Hashable] = field(default_factory=list)
-    rows: list[Mapping[str, int]] = field(default_factory=list)
-    queues: list[int] = field(default_factory=list)
-    conditions: list[Conditions] = field(default_factory=list)
-    call_cycles: list[int] = field(default_factory=list)
-    call_conditions: list[Conditions] = field(default_factory=list)
+    costs: Array
+    queues: Array
+    wait_queue: Array
+    wait_count: Array
+    descriptors: list[tuple[int, int]]
+    call_cycles: list[int]
+    call_queue: Array
+    call_count: Array
 
-    def add(self, mnemonic: str, key: Hashable, row: Mapping[str, int], conditions: Conditions) -> None:
-        spec = BY_MNEMONIC[mnemonic]
-        self.keys.append((mnemonic, key))
-        self.rows.append({**row, "opcode": spec.opcode})
-        self.queues.append(int(spec.queue))
-        self.conditions.append(conditions)
-
-    def schedule(self) -> Schedule:
-        queues, counts = _pairs(self.conditions, 2 * CONDITIONS)
-        return Schedule(np.array(self.queues, np.int64), queues, counts).with_arm(
-            *_pairs(self.call_conditions, CONDITIONS)
-        )
-
-
-def _pairs(conditions: list[Conditions], width: int) -> tuple[Array, Array]:
-    """Queues and counts [n, width] of conditions."""
-    none = [(NO_CONDITION, 0)] * width
-    pairs = np.array([(*found, *none)[:width] for found in conditions], np.int64).reshape(len(conditions), width, 2)
-    return pairs[:, :, 0], pairs[:, :, 1] & 0xFFFF
-
-
-class DescriptorLengths:
-    """Stored bytes of descriptors, by kernel and by which of its fields are zero: trailing zeros are not stored."""
-
-    def __init__(self) -> None:
-        self._known: dict[Hashable, int] = {}
-
-    def __call__(self, kernel: Kernel, record: Mapping[str, int]) -> int:
-        """Length of the kernel's descriptor `record`."""
-        key = (kernel.node, *map(bool, record.values()))
-        if key not in self._known:
-            self._known[key] = len(encode_record(LAYER, record, trim=True))
-        return self._known[key]
+    def schedule(self, *, descriptors_wait: bool) -> Schedule:
+        """As `isa.timing.simulate` takes it."""
+        queue, count = self.wait_queue, self.wait_count
+        if descriptors_wait:
+            queue, count, waited = queue.copy(), count.copy(), 0
+            for at, loads in self.descriptors:
+                if loads != waited:
+                    queue[at, 0], count[at, 0], waited = Queue.DMA_IN, loads & 0xFFFF, loads
+        return Schedule(self.queues, queue, count).with_arm(self.call_queue, self.call_count)
 
 
 class _Sketcher:
     """Follows the tasks of a plan as `npuc.emit.stream.Emitter` does."""
 
-    def __init__(self, plan: Plan, target: Target, lengths: DescriptorLengths) -> None:
-        self._plan, self._lengths = plan, lengths
+    def __init__(
+        self, plan: Plan, target: Target, records: Records, costs: _Costs, variants: Mapping[str, _Variant]
+    ) -> None:
+        self._plan, self._costs, self._variants = plan, costs, variants
         self._slots: OrderedDict[Hashable, None] = OrderedDict()
         self._n_slots = target.architecture.descriptor_slots
-        self._waits = WaitTracker(max((buffer_end(buffer) for buffer in plan.buffers), default=0))
         self._base = {buffer.name: placed(buffer) for buffer in plan.buffers}
-        self._rings = {buffer.name: buffer.ring_rows for buffer in plan.buffers}
-        self._layers: dict[tuple[str, tuple[int, int, int]], tuple[Hashable, Mapping[str, int], int]] = {}
-        self._sketch = _Sketch()
+        self._records = records.of(plan, self._base)
+        self._conditions: list[tuple[int, ...]] = []
+        self._found: list[tuple[int, int, int]] = []
+        """Of each instruction: row of its cost, queue, row of its conditions."""
+        self._descriptors: list[tuple[int, int]] = []
+        self._calls: list[tuple[int, int]] = []
+        """Of each call: cycles, row of its conditions."""
 
     def run(self) -> _Sketch:
-        for key, (record, _) in shared_records(self._plan, lambda kernel, task: self._layer(kernel, task)[1]).items():
-            length = self._lengths(self._plan.kernels[key[0]], record)
-            self._layers[key] = tuple(record.values()), self._layers[key][1], length
-        for task in self._plan.tasks:
-            self._task(task)
-        self._sketch.add("end", None, {}, [])
-        return self._sketch
+        waits = self._waits()
+        needed, loads = waits.counts.tolist(), waits.loads.tolist()
+        none = self._add_conditions([])
+        for task, counts, n_loads in zip(self._plan.tasks, needed, loads, strict=True):
+            pairs = [(queue, count) for queue, count in enumerate(counts) if count]
+            held = none if not pairs else self._add_conditions(pairs[-CONDITIONS:])
+            extra = self._add_conditions(pairs[:-CONDITIONS]) if len(pairs) > CONDITIONS else None
+            if isinstance(task, Call):
+                self._call(task, extra, held)
+                continue
+            mnemonic, cost = self._instruction(task, n_loads, none)
+            if extra is not None:
+                self._add(WAITS[task.queue], self._costs.place(WAITS[task.queue], None, {}), extra)
+            self._add(mnemonic, cost, held)
+        self._add("end", self._costs.place("end", None, {}), none)
+        return self._finished()
 
-    def _task(self, task: Task) -> None:
-        reads, writes = accesses(self._plan, task)
-        base = self._base
-        extra, conditions = self._waits.visit(
-            task.queue,
-            [(base[name] + low, base[name] + high) for name, low, high in reads],
-            [(base[name] + low, base[name] + high) for name, low, high in writes],
-            **order_of(task),
-        )
-        if isinstance(task, Call):
-            self._call(task, extra, conditions)
-            return
-        mnemonic = "dma.load" if isinstance(task, Load) else task.mnemonic
-        key, row = self._load(task) if isinstance(task, Load) else self._compute(task)
-        if extra:
-            self._sketch.add(WAITS[task.queue], None, {}, extra)
-        self._sketch.add(mnemonic, key, row, conditions)
+    def _finished(self) -> _Sketch:
+        conditions = np.array(self._conditions, np.int64).reshape(-1, 2, 2 * CONDITIONS)
+        found = np.array(self._found, np.int64).T
+        calls = np.array(self._calls, np.int64).reshape(-1, 2)
+        of_calls = conditions[calls[:, 1], :, :CONDITIONS]
+        held = conditions[found[2]]
+        return _Sketch(
+            found[0], found[1], held[:, 0], held[:, 1], self._descriptors, calls[:, 0].tolist(),
+            of_calls[:, 0], of_calls[:, 1],
+        )  # fmt: skip
 
-    def _call(self, task: Call, extra: Conditions, conditions: Conditions) -> None:
-        node = self._plan.kernels[task.kernel].arm
-        if extra:
-            self._sketch.call_cycles.append(0)
-            self._sketch.call_conditions.append(extra)
-        self._sketch.call_cycles.append(node.cycles[task.index] if node is not None else 0)
-        self._sketch.call_conditions.append(conditions)
+    def _add_conditions(self, pairs: list[tuple[int, int]]) -> int:
+        missing = 2 * CONDITIONS - len(pairs)
+        queues, counts = [queue for queue, _ in pairs], [count & 0xFFFF for _, count in pairs]
+        self._conditions.append((*queues, *[NO_CONDITION] * missing, *counts, *[0] * missing))
+        return len(self._conditions) - 1
 
-    def _load(self, task: Load) -> tuple[Hashable, Mapping[str, int]]:
-        length = task.stop - task.start
-        return length, {
-            "source": address(Memory.FLASH, 0), "destination": address(Memory.SRAM, 0), "length": length,
-        }  # fmt: skip
+    def _add(self, mnemonic: str, cost: int, conditions: int) -> None:
+        self._found.append((cost, int(BY_MNEMONIC[mnemonic].queue), conditions))
 
-    def _compute(self, task: Compute) -> tuple[Hashable, Mapping[str, int]]:
-        kernel = self._plan.kernels[task.kernel]
+    def _waits(self) -> TaskWaits:
+        base, plan = self._base, self._plan
+        number = {name: i for i, name in enumerate(plan.kernels)}
+        queues, kernels, afters, starts, spans = [], [], [], [0], list[tuple[int, int, bool]]()
+        for task in plan.tasks:
+            queues.append(task.queue)
+            if isinstance(task, Load):
+                kernels.append(NONE)
+                afters.append(number.get(task.after, NONE))
+                at = base[task.buffer]
+                spans.append((at + task.start, at + task.stop, True))
+            else:
+                kernels.append(number[task.kernel])
+                afters.append(NONE)
+                variant = self._variants[task.kernel]
+                found = self._facts(variant, task).touched
+                parts = [located(plan, variant.kernel, *part) for part in found.parameters]
+                spans += [(base[name] + low, base[name] + high, False) for name, low, high in found.reads]
+                spans += [(base[name] + low, base[name] + high, False) for name, low, high in parts]
+                spans += [(base[name] + low, base[name] + high, True) for name, low, high in found.writes]
+            starts.append(len(spans))
+        return waits_of(queues, kernels, afters, starts, spans)
+
+    def _facts(self, variant: _Variant, task: Computing) -> _Facts:
+        found = variant.facts.get(id(task))
+        if found is None:
+            cost = self._cost(variant, task) if isinstance(task, Compute) else NONE
+            reached = touched(variant.kernel, task, variant.rings, is_streamed=variant.is_streamed)
+            found = variant.facts[id(task)] = _Facts(task, cost, reached)
+        return found
+
+    def _cost(self, variant: _Variant, task: Compute) -> int:
+        """Row of what an instruction costs wherever its operands are in SRAM."""
+        kernel = variant.kernel
         if task.mnemonic == "dma.fill":
             filled = fill_fields(kernel.ofm, task)
-            identity = tuple(sorted(filled.items()))
-            self._descriptor(identity, DMA_RECORD_BYTES)
-            return identity, {**filled, "destination": address(Memory.SRAM, 0)}
-        layer, record, n_bytes = self._layer(kernel, task)
-        is_streamed = self._plan.is_streamed(kernel)
-        self._descriptor((layer, is_streamed and kernel.owner), n_bytes)
+            return self._costs.place("dma.fill", tuple(filled.values()), {**filled, "destination": _SRAM})
+        memory = _FLASH if variant.is_streamed else _SRAM
         words = kernel.parameters.piece(task.c).coded_words if kernel.parameters.weights else 0
-        weights = self._parameters(kernel, *weight_bytes(kernel, task)) if kernel.parameters.weights else 0
-        held = tuple((self._rings.get(item.storage, 0), item.block, item.c0) for item in _operands(kernel))
         region = (task.n, task.y.start, len(task.y), task.x.start, len(task.x), task.c.start, len(task.c), task.k.start,
                   len(task.k), task.block)  # fmt: skip
-        row = {**record, **region_fields(task), "weights": weights, "coded_words": words}
-        key = (kernel.node, is_streamed, held, words, len(kernel.parameters.code_table), region)
-        return key, row
+        held = tuple((variant.rings.get(item.storage, 0), item.block, item.c0) for item in kernel.operands)
+        key = (kernel.node, variant.is_streamed, held, words, len(kernel.parameters.code_table), region)
+        record = layer_fields(kernel, lambda _: _SRAM, variant.rings, memory, task.block)
+        return self._costs.place(
+            task.mnemonic, key, {**record, **region_fields(task), "weights": memory, "coded_words": words}
+        )
 
-    def _layer(self, kernel: Kernel, task: Compute) -> tuple[Hashable, Mapping[str, int], int]:
-        """Identity, fields and length of the descriptor of a kernel's tasks with one block shape.
+    def _call(self, task: Call, extra: int | None, held: int) -> None:
+        node = self._plan.kernels[task.kernel].arm
+        if extra is not None:
+            self._calls.append((0, extra))
+        self._calls.append((node.cycles[task.index] if node is not None else 0, held))
 
-        The fields are those that the cost is worked out with; an origin in their stead costs the same.
-        """
-        key = (kernel.node, task.block)
-        if key not in self._layers:
-            head = self._parameters(kernel, 0, kernel.parameters.head_bytes)
-            record = layer_fields(kernel, lambda name: address(Memory.SRAM, self._base[name]), self._rings, head,
-                                  task.block)  # fmt: skip
-            self._layers[key] = tuple(record.values()), record, self._lengths(kernel, record)
-        return self._layers[key]
+    def _instruction(self, task: Load | Compute, n_loads: int, none: int) -> tuple[str, int]:
+        """Mnemonic and cost of a task's instruction, behind the descriptor that it needs."""
+        if isinstance(task, Load):
+            length = task.stop - task.start
+            row = {"source": address(Memory.FLASH, 0), "destination": _SRAM, "length": length}
+            return "dma.load", self._costs.place("dma.load", length, row)
+        variant = self._variants[task.kernel]
+        facts = self._facts(variant, task)
+        if task.mnemonic == "dma.fill":
+            identity: Hashable = tuple(sorted(fill_fields(variant.kernel.ofm, task).items()))
+            n_bytes = DMA_RECORD_BYTES
+        else:
+            identity, n_bytes = self._records.of(variant.kernel, task)
+        self._descriptor(identity, n_bytes, n_loads, none)
+        return task.mnemonic, facts.cost
 
-    def _descriptor(self, identity: Hashable, n_bytes: int) -> None:
+    def _descriptor(self, identity: Hashable, n_bytes: int, n_loads: int, none: int) -> None:
         """Load a descriptor unless it is in the table; the least recently used one makes room."""
         if identity in self._slots:
             self._slots.move_to_end(identity)
@@ -215,18 +293,5 @@ class _Sketcher:
         if len(self._slots) >= self._n_slots:
             self._slots.popitem(last=False)
         self._slots[identity] = None
-        conditions = self._waits.loads_before() if self._plan.descriptors_wait else []
-        self._sketch.add("desc.load", n_bytes, {"words": n_bytes // 8}, conditions)
-
-    def _parameters(self, kernel: Kernel, start: int, stop: int) -> int:
-        """Address of parameter bytes of a kernel; of one in flash only the memory."""
-        if start == stop:
-            return 0
-        if kernel.owner in self._plan.streamed:
-            return address(Memory.FLASH, CONSTANTS_OFFSET + start)
-        name, offset = self._plan.locate(kernel.owner, start, stop)
-        return address(Memory.SRAM, self._base[name] + offset)
-
-
-def _operands(kernel: Kernel) -> list[Operand]:
-    return [operand for operand in (kernel.ofm, kernel.ifm, kernel.ifm2) if operand is not None]
+        self._descriptors.append((len(self._found), n_loads))
+        self._add("desc.load", self._costs.place("desc.load", n_bytes, {"words": n_bytes // 8}), none)

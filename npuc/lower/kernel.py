@@ -160,6 +160,11 @@ class Kernel:
         return frozenset(operand.storage for operand in (self.ifm, self.ifm2) if operand is not None)
 
     @property
+    def operands(self) -> tuple[Operand, ...]:
+        """What it writes, and what instructions of the NPU read."""
+        return tuple(operand for operand in (self.ofm, self.ifm, self.ifm2) if operand is not None)
+
+    @property
     def is_mac(self) -> bool:
         """True when the kernel runs on the MAC array."""
         return self.mnemonic.startswith("mac.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,7 @@ _UNIT = 1 << 10
 """Costs are in 1/1024 bit."""
 
 _LOG2 = (0, *(round(_UNIT * math.log2(k)) for k in range(1, STATES + 1)))
+FAR = 1 << 62
 _LOG2_E = round(_UNIT * math.log2(math.e))
 
 
@@ -75,7 +77,7 @@ def encode_pieces(weights: bytes, cuts: Sequence[tuple[int, int]]) -> CodedWeigh
     counts = sum((_count(data[start:stop]) for start, stop in cuts), np.zeros(256, np.int64))
     if not counts.any():
         return raw
-    tokens = choose_tokens([int(n) for n in counts])
+    tokens = choose_tokens(tuple(counts.tolist()))
     streams = (_encode(data[start:stop], tokens) for start, stop in cuts)
     coded = CodedWeights(pack_table(tokens), tuple(map(_shorter, raw.pieces, streams)))
     return coded if coded.n_bytes < raw.n_bytes else raw
@@ -95,8 +97,12 @@ def _shorter(raw: Piece, stream: bytes) -> Piece:
     return Piece(stream, words) if len(stream) < len(raw.data) and words <= MAX_CODED_WORDS else raw
 
 
-def choose_tokens(counts: Sequence[int]) -> tuple[Token, ...]:
-    """Tokens of the cheapest table for `counts` [256] weights of value index - 128, one at least."""
+@lru_cache(maxsize=4096)
+def choose_tokens(counts: tuple[int, ...]) -> tuple[Token, ...]:
+    """Tokens of the cheapest table for `counts` [256] weights of value index - 128, one at least.
+
+    They do not depend on how the weights are cut, so that a layer whose cuts change asks for the same ones again.
+    """
     token_bits = 0
     while True:
         ranges = _cheapest_ranges(counts, token_bits)
@@ -109,37 +115,43 @@ def choose_tokens(counts: Sequence[int]) -> tuple[Token, ...]:
 
 def _cheapest_ranges(counts: Sequence[int], token_bits: int) -> list[tuple[int, int]]:
     """Ranges (index of the first value, log2 of the length) that cover all weights; a token costs extra token_bits."""
-    below = [0, *np.cumsum(counts).tolist()]
-    total = below[-1]
+    below = np.array([0, *np.cumsum(counts).tolist()], np.int64)
     start = next(i for i, n in enumerate(counts) if n)
     stop = 256 - next(i for i, n in enumerate(reversed(counts)) if n)
-    best: list[tuple[int, int, int]] = [(1 << 62, 0, 0)] * 257
-    best[start] = (0, start, 0)
+    best = np.full(257, FAR, np.int64)
+    step = np.zeros((257, 2), np.int64)
+    _relax(below, start, stop, token_bits, np.array(_LOG2, np.int64), best, step)
+    ranges, at = [], min(range(stop, 257), key=best.tolist().__getitem__)
+    while at > start:
+        at, extra_bits = step[at].tolist()
+        ranges.append((at, extra_bits))
+    return ranges[::-1]
+
+
+@compiled
+def _relax(below: Ints, start: int, stop: int, token_bits: int, log2: Ints, best: Ints, step: Ints) -> None:
+    """Cheapest costs `best` of covering the values from `start` up to each, and the last token that does: the value
+    where it starts and its extra bits.
+
+    A token costs its own bits in the table and those of its n weights. Its frequency is taken from the others': a share
+    s of all states costs the total about s log2(e) bits a weight.
+    """
+    total = below[256]
+    best[start] = 0
     for first in range(start, stop):
         for extra_bits in range(8):
             end = first + (1 << extra_bits)
             if end > 256:
                 break
             n = below[end] - below[first]
-            cost = best[first][0] + _UNIT * token_bits + _token_cost(n, total, extra_bits)
-            if cost < best[end][0]:
-                best[end] = (cost, first, extra_bits)
-    ranges, at = [], min(range(stop, 257), key=lambda end: best[end])
-    while at > start:
-        _, at, extra_bits = best[at]
-        ranges.append((at, extra_bits))
-    return ranges[::-1]
-
-
-def _token_cost(n: int, total: int, extra_bits: int) -> int:
-    """Table and data of a token with n of `total` weights.
-
-    Its frequency is taken from the others': a share s of all states costs the total about s log2(e) bits a weight.
-    """
-    frequency = _share(n, total)
-    table = WIDTH_BITS + _golomb_bits(frequency)
-    data = n * (_UNIT * (STATE_BITS + extra_bits) - _LOG2[frequency])
-    return _UNIT * table + data + total * frequency * _LOG2_E // STATES
+            frequency = max((2 * n * STATES + total) // (2 * total), 1) if n else 0
+            golomb, prefixed = 1 + GOLOMB_ORDER, (frequency >> GOLOMB_ORDER) + 1
+            while prefixed > 1:
+                golomb, prefixed = golomb + 2, prefixed >> 1
+            data = n * (_UNIT * (STATE_BITS + extra_bits) - log2[frequency]) + total * frequency * _LOG2_E // STATES
+            cost = best[first] + _UNIT * (token_bits + WIDTH_BITS + golomb) + data
+            if cost < best[end]:
+                best[end], step[end, 0], step[end, 1] = cost, first, extra_bits
 
 
 def _share(n: int, total: int) -> int:
@@ -161,10 +173,6 @@ def _frequencies(counts: Sequence[int]) -> list[int]:
 
 def _golomb_prefix(value: int) -> int:
     return ((value >> GOLOMB_ORDER) + 1).bit_length() - 1
-
-
-def _golomb_bits(value: int) -> int:
-    return 2 * _golomb_prefix(value) + 1 + GOLOMB_ORDER
 
 
 def pack_table(tokens: Sequence[Token]) -> bytes:

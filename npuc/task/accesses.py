@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
 from npuc.arm.node import Stored, merge_runs, runs
 from npuc.errors import InvalidGraph
 from npuc.lower.kernel import PARAMETERS, Kernel
 from npuc.lower.operand import Operand
-from npuc.task.task import Call, Compute, Load, Plan, Task, weight_bytes
+from npuc.task.task import Call, Compute, Load, Plan, Task, Work, weight_bytes
 
 Interval = tuple[str, int, int]
 """Buffer name, first byte and end, relative to the buffer."""
+
+
+@dataclass(frozen=True)
+class Touched:
+    """What a task of a kernel touches: intervals of storages, read and written, and bytes [start, stop) of the
+    kernel's parameters that it reads in SRAM."""
+
+    reads: list[Interval]
+    writes: list[Interval]
+    parameters: list[tuple[int, int]]
 
 
 def accesses(plan: Plan, task: Task) -> tuple[list[Interval], list[Interval]]:
@@ -17,17 +30,43 @@ def accesses(plan: Plan, task: Task) -> tuple[list[Interval], list[Interval]]:
     if isinstance(task, Load):
         return [], [(task.buffer, task.start, task.stop)]
     kernel = plan.kernels[task.kernel]
+    storages = {item.storage for item in kernel.operands} - {PARAMETERS}
+    rings = {name: plan.buffer[name].ring_rows for name in storages}
+    found = touched(kernel, task, rings, is_streamed=kernel.owner in plan.streamed)
+    return found.reads + [located(plan, kernel, *part) for part in found.parameters], found.writes
+
+
+def located(plan: Plan, kernel: Kernel, start: int, stop: int) -> Interval:
+    """Where bytes [start, stop) of a kernel's parameters lie."""
+    name, offset = plan.locate(kernel.owner, start, stop)
+    return name, offset, offset + stop - start
+
+
+def touched(kernel: Kernel, task: Work, rings: Mapping[str, int], *, is_streamed: bool) -> Touched:
+    """What a task touches; `rings` are the rows of the line buffers among its storages, `is_streamed` whether the
+    parameters stay in flash."""
     if isinstance(task, Call):
         return _arm(kernel)
-    reads = _parameters(plan, kernel, task)
+    reads: list[Interval] = []
+    parameters = [] if is_streamed else _parameters(kernel, task)
+    for operand, y, c in _inputs(kernel, task):
+        if operand.storage != PARAMETERS:
+            reads += _operand(kernel, operand, task, y, c, rings)
+        elif not is_streamed:
+            start = kernel.parameters.operand_offset
+            parameters.append((start, start + len(kernel.parameters.operand)))
+    return Touched(reads, _operand(kernel, kernel.ofm, task, task.y, task.c, rings), parameters)
+
+
+def _inputs(kernel: Kernel, task: Compute) -> Iterator[tuple[Operand, range, range]]:
+    """Operands that a task reads, each with the rows and channels."""
     if kernel.ifm is not None:
-        reads += _operand(plan, kernel, kernel.ifm, task, kernel.input_rows(task.y), _input_channels(kernel, task))
+        yield kernel.ifm, kernel.input_rows(task.y), _input_channels(kernel, task)
     if kernel.ifm2 is not None:
-        reads += _operand(plan, kernel, kernel.ifm2, task, task.y, task.c)
-    return reads, _operand(plan, kernel, kernel.ofm, task, task.y, task.c)
+        yield kernel.ifm2, task.y, task.c
 
 
-def _arm(kernel: Kernel) -> tuple[list[Interval], list[Interval]]:
+def _arm(kernel: Kernel) -> Touched:
     """All operands of the node, for each of its calls."""
     node = kernel.arm
     if node is None:
@@ -36,7 +75,7 @@ def _arm(kernel: Kernel) -> tuple[list[Interval], list[Interval]]:
     writes = [_extent(node.output)]
     if node.scratch:
         writes.append((node.scratch, 0, node.scratch_bytes))
-    return reads, writes
+    return Touched(reads, writes, [])
 
 
 def _extent(item: Stored) -> Interval:
@@ -52,29 +91,16 @@ def _input_channels(kernel: Kernel, task: Compute) -> range:
     return task.c
 
 
-def _operand(plan: Plan, kernel: Kernel, operand: Operand, task: Compute, y: range, c: range) -> list[Interval]:
-    if operand.storage == PARAMETERS:
-        if kernel.owner in plan.streamed:
-            return []
-        start = kernel.parameters.operand_offset
-        name, offset = plan.locate(kernel.owner, start, start + len(kernel.parameters.operand))
-        return [(name, offset, offset + len(kernel.parameters.operand))]
+def _operand(
+    kernel: Kernel, operand: Operand, task: Compute, y: range, c: range, rings: Mapping[str, int]
+) -> list[Interval]:
     rows = y if kernel.spatial or operand.shape[1] == kernel.space[1] else range(operand.shape[1])
     if operand.row == 0:
         rows = range(1)
-    ring = plan.buffer[operand.storage].ring_rows
+    ring = rings.get(operand.storage, 0)
     return [(operand.storage, low, high) for low, high in operand.span(task.n, rows, c, ring)]
 
 
-def _parameters(plan: Plan, kernel: Kernel, task: Compute) -> list[Interval]:
-    found: list[Interval] = []
-    if kernel.owner in plan.streamed:
-        return found
-    if kernel.parameters.head_bytes:
-        name, offset = plan.locate(kernel.owner, 0, kernel.parameters.head_bytes)
-        found.append((name, offset, offset + kernel.parameters.head_bytes))
-    if kernel.parameters.weights:
-        start, stop = weight_bytes(kernel, task)
-        name, offset = plan.locate(kernel.owner, start, stop)
-        found.append((name, offset, offset + stop - start))
-    return found
+def _parameters(kernel: Kernel, task: Compute) -> list[tuple[int, int]]:
+    head = [(0, kernel.parameters.head_bytes)] if kernel.parameters.head_bytes else []
+    return [*head, weight_bytes(kernel, task)] if kernel.parameters.weights else head
