@@ -14,6 +14,7 @@ from isa.descriptors import DMA, LAYER
 from isa.fields import Field
 from isa.instructions import BY_MNEMONIC
 from isa.target import Target
+from isa.timing import block_fits
 from npuc.errors import DoesNotFit, InvalidGraph, NpucError, UnsupportedOp
 from npuc.graph.graph import Graph, Node
 from npuc.layout.assign import assign_layouts
@@ -32,7 +33,7 @@ from npuc.lower import (
 )
 from npuc.lower.kernel import RULES
 from npuc.ops.structure import Slice
-from npuc.schedule.blocks import choose_block
+from npuc.schedule.blocks import work_columns
 from npuc.task.fields import fill_fields, layer_fields, region_fields
 from npuc.task.task import Compute
 
@@ -140,9 +141,7 @@ def _misfits(kernel: Kernel, target: Target) -> Iterator[Reason]:
     yield from _overflows(BY_MNEMONIC[kernel.mnemonic].record.fields, region_fields(whole))
     if kernel.is_mac:
         smallest = replace(whole, y=range(1), x=range(1), c=range(min(channels, 8)))
-        try:
-            choose_block(kernel, smallest, target)
-        except DoesNotFit:
+        if not block_fits(work_columns(kernel, [smallest]), target).all():
             yield Reason(f"no block fits the buffers: {k.stop - k.start} input channels, kernel {kernel.window.kernel}")
 
 

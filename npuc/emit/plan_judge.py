@@ -27,7 +27,7 @@ from npuc.graph.types import Array
 from npuc.lower.kernel import Kernel
 from npuc.task.accesses import Touched, located, touched
 from npuc.task.fields import fill_fields, layer_fields, region_fields
-from npuc.task.task import Call, Compute, Load, Plan
+from npuc.task.task import Buffer, Call, Compute, Load, Plan
 from npuc.task.task import Work as Computing
 
 DMA_RECORD_BYTES = 32
@@ -53,6 +53,17 @@ class _Variant:
     rings: Mapping[str, int]
     is_streamed: bool
     facts: dict[int, _Facts] = field(default_factory=dict)
+    touched: dict[Hashable, Touched] = field(default_factory=dict)
+    """By region."""
+
+    def touched_by(self, task: Computing) -> Touched:
+        """What a task touches, whatever its block shape: one object for each region."""
+        region: Hashable = task.index if isinstance(task, Call) else (
+            task.n, task.y.start, task.y.stop, task.c.start, task.c.stop, task.k.start, task.k.stop
+        )  # fmt: skip
+        if region not in self.touched:
+            self.touched[region] = touched(self.kernel, task, self.rings, is_streamed=self.is_streamed)
+        return self.touched[region]
 
 
 class Judge:
@@ -64,6 +75,7 @@ class Judge:
         self._variants: dict[Hashable, _Variant] = {}
         self._costs = _Costs(target)
         self._last: tuple[Plan, _Sketch] | None = None
+        self._waits: _Waits | None = None
 
     def cycles(self, plan: Plan) -> int:
         """Total cycles of a placed plan; InvalidGraph when it cannot finish."""
@@ -90,7 +102,12 @@ class Judge:
             last, sketch = self._last
             if last.tasks is plan.tasks and last.buffers is plan.buffers and last.kernels is plan.kernels:
                 return sketch
-        sketch = _Sketcher(plan, self._target, self._records, self._costs, self._variants_of(plan)).run()
+        sketcher = _Sketcher(plan, self._target, self._records, self._costs, self._variants_of(plan))
+        reached = sketcher.reached()
+        known = self._waits
+        if known is None or known.buffers is not plan.buffers or known.reached != reached:
+            known = self._waits = _Waits(plan.buffers, reached, sketcher.waits())
+        sketch = sketcher.run(known.waits)
         self._last = plan, sketch
         return sketch
 
@@ -104,6 +121,15 @@ class Judge:
             key = id(kernel), *rings.values(), is_streamed
             found[name] = self._variants.setdefault(key, _Variant(kernel, rings, is_streamed))
         return found
+
+
+@dataclass(frozen=True)
+class _Waits:
+    """Waits of the tasks of plans with these buffers that reach the same bytes, as the identities in `reached` say."""
+
+    buffers: tuple[Buffer, ...]
+    reached: list[Hashable]
+    waits: TaskWaits
 
 
 class _Costs:
@@ -177,8 +203,16 @@ class _Sketcher:
         self._calls: list[tuple[int, int]] = []
         """Of each call: cycles, row of its conditions."""
 
-    def run(self) -> _Sketch:
-        waits = self._waits()
+    def reached(self) -> list[Hashable]:
+        """What each task reaches in the buffers, by identity."""
+        return [
+            (task.buffer, task.start, task.stop, task.after) if isinstance(task, Load)
+            else id(self._facts(self._variants[task.kernel], task).touched)
+            for task in self._plan.tasks
+        ]  # fmt: skip
+
+    def run(self, waits: TaskWaits) -> _Sketch:
+        """Instructions of tasks with these waits."""
         needed, loads = waits.counts.tolist(), waits.loads.tolist()
         none = self._add_conditions([])
         for task, counts, n_loads in zip(self._plan.tasks, needed, loads, strict=True):
@@ -215,7 +249,8 @@ class _Sketcher:
     def _add(self, mnemonic: str, cost: int, conditions: int) -> None:
         self._found.append((cost, int(BY_MNEMONIC[mnemonic].queue), conditions))
 
-    def _waits(self) -> TaskWaits:
+    def waits(self) -> TaskWaits:
+        """What each task waits for."""
         base, plan = self._base, self._plan
         number = {name: i for i, name in enumerate(plan.kernels)}
         queues, kernels, afters, starts, spans = [], [], [], [0], list[tuple[int, int, bool]]()
@@ -242,8 +277,7 @@ class _Sketcher:
         found = variant.facts.get(id(task))
         if found is None:
             cost = self._cost(variant, task) if isinstance(task, Compute) else NONE
-            reached = touched(variant.kernel, task, variant.rings, is_streamed=variant.is_streamed)
-            found = variant.facts[id(task)] = _Facts(task, cost, reached)
+            found = variant.facts[id(task)] = _Facts(task, cost, variant.touched_by(task))
         return found
 
     def _cost(self, variant: _Variant, task: Compute) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from isa.timing.compiled import compiled
 from npuc.lower.kernel import Kernel
 from npuc.schedule.memory import aligned
 from npuc.schedule.policy import Policy
@@ -163,14 +164,16 @@ def misfits(uses: Sequence[ParameterUse], live: Profile, capacity_bytes: int) ->
     """Kernels whose parameters find no room beside the activations `live` [n tasks] even while they are used."""
     total = _while_used(uses, live)
     found: set[str] = set()
-    left = list(uses)
+    ends = np.array([(use.first, use.last) for use in uses], np.int64).reshape(-1, 2)
+    left = np.array([use.buffer.n_bytes for use in uses], np.int64)
     while len(total) and total.max() > capacity_bytes:
         at = int(total.argmax())
-        there = [use for use in left if use.first <= at <= use.last]
-        if not there:
+        there = np.where((ends[:, 0] <= at) & (at <= ends[:, 1]), left, 0)
+        if not there.any():
             break
-        largest = max(there, key=lambda use: use.buffer.n_bytes)
-        left.remove(largest)
+        index = int(there.argmax())
+        left[index] = 0
+        largest = uses[index]
         total[largest.first : largest.last + 1] -= aligned(largest.buffer.n_bytes)
         found |= {part.kernel for part in largest.buffer.parts}
     return found
@@ -196,18 +199,27 @@ def place_loads(
 
     `live` are activation bytes; every buffer counts from its load to its last use.
     """
-    total = live.copy()
-    for use in uses:
-        total[use.first : use.last + 1] += aligned(use.buffer.n_bytes)
-    positions: list[int] = []
-    for index, use in enumerate(uses):
-        lowest = max(positions[-1] if positions else 0, limits[index] if limits else 0)
-        n_bytes = aligned(use.buffer.n_bytes)
-        full = np.flatnonzero(total[lowest : use.first] > capacity_bytes - n_bytes)
-        position = lowest + int(full[-1]) + 1 if len(full) else min(lowest, use.first)
-        total[position : use.first] += n_bytes
-        positions.append(position)
-    return positions
+    total = _while_used(uses, live)
+    table = np.array([(use.first, aligned(use.buffer.n_bytes)) for use in uses], np.int64).reshape(-1, 2)
+    lowest = np.array(limits, np.int64) if limits else np.zeros(len(uses), np.int64)
+    positions = np.zeros(len(uses), np.int64)
+    _move_ahead(table, lowest, capacity_bytes, total, positions)
+    found: list[int] = positions.tolist()
+    return found
+
+
+@compiled
+def _move_ahead(uses: Profile, limits: Profile, capacity_bytes: int, total: Profile, positions: Profile) -> None:
+    """uses [n, 2]: first task that needs a buffer, bytes; total [n tasks]: bytes while buffers are used only."""
+    before = 0
+    for index in range(len(uses)):
+        first, n_bytes = uses[index, 0], uses[index, 1]
+        lowest = max(before, limits[index])
+        before = first
+        while before > lowest and total[before - 1] <= capacity_bytes - n_bytes:
+            before -= 1
+            total[before] += n_bytes
+        positions[index] = before
 
 
 def interleave(

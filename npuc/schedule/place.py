@@ -17,11 +17,9 @@ from npuc.task.task import Buffer, Load, Plan, Task
 
 @dataclass(frozen=True)
 class Placed:
-    """A plan with addresses, and the allocation problem that they solve; `crowded` are its tasks with the block shapes
-    that leave a part of the port to loads."""
+    """A plan with addresses, and the allocation problem that they solve."""
 
     plan: Plan
-    crowded: tuple[Task, ...]
     problem: Problem
     placement: Placement
 
@@ -46,8 +44,7 @@ def place(
     buffers = [Buffer(item.name, "activation", item.n_bytes, item.ring_rows, item.window) for item in draft.lives]
     buffers += [use.buffer for use in uses]
     plan = Plan({kernel.node: kernel for kernel in draft.kernels}, tuple(buffers), tasks, draft.streamed)
-    crowded = tuple(interleave(draft.crowded, uses, course.positions, limits))
-    return Placed(with_addresses(plan, placement), crowded, problem, placement)
+    return Placed(with_addresses(plan, placement), problem, placement)
 
 
 def with_addresses(plan: Plan, placement: Placement) -> Plan:

@@ -34,7 +34,8 @@ class Blocks:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._geometry: dict[Hashable, Hashable] = {}
+        self._geometry: dict[Hashable, int] = {}
+        self._numbers: dict[Hashable, int] = {}
         self._known: dict[Hashable, Choice] = {}
 
     def prepare(self, requests: Iterable[Request]) -> None:
@@ -54,7 +55,7 @@ class Blocks:
         operands = (kernel.ofm, kernel.ifm, kernel.ifm2)
         held = kernel.node, *((operand.c0, operand.block) for operand in operands if operand is not None)
         if held not in self._geometry:
-            self._geometry[held] = _geometry(kernel)
+            self._geometry[held] = self._numbers.setdefault(_geometry(kernel), len(self._numbers))
         extent = (len(task.y), len(task.x), len(task.c), len(task.k), task.y.start == 0)
         return self._geometry[held], extent, request.streamed
 
@@ -107,7 +108,7 @@ def streamed_tiling(request: Request, blocks: Blocks) -> Tiling:
     n, _, _, channels = request.kernel.space
     choice, size = blocks.of(request), len(request.task.c)
     n_tiles = -(-channels // size)
-    flash_bytes = choice.amounts.flash_bytes * n * n_tiles
+    flash_bytes = choice.flash_bytes * n * n_tiles
     return Tiling(size, n_tiles, choice.cycles * n, streamed=True, flash_bytes=flash_bytes)
 
 

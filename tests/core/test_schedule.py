@@ -13,7 +13,7 @@ from npuc.lower.kernel import Kernel
 from npuc.lower.operand import Operand
 from npuc.partition import ERROR, partition
 from npuc.schedule.memory import aligned
-from npuc.schedule.parameters import ParameterUse, place_loads
+from npuc.schedule.parameters import ParameterUse, misfits, place_loads
 from npuc.schedule.stripes import Group, Step, can_ring, expand, ring_rows
 from npuc.task.task import Buffer, Part
 from tests.core.random_networks import networks
@@ -81,17 +81,74 @@ def roll(kernels: list[Kernel], steps: list[Step], storage: str, n_rows: int) ->
             assert len(step.y) <= n_rows
 
 
-@given(data=st.data(), n_tasks=st.integers(1, 30))
-def test_loads_move_ahead_only_where_there_is_room(data: st.DataObject, n_tasks: int) -> None:
-    live = np.array(data.draw(st.lists(st.integers(0, 400), min_size=n_tasks, max_size=n_tasks)), np.int64)
-    firsts = sorted(data.draw(st.lists(st.integers(0, n_tasks - 1), max_size=20)))
-    uses = []
-    for i, first in enumerate(firsts):
-        n_bytes = data.draw(st.integers(1, 200))
-        buffer = Buffer(f"p{i}", "parameters", n_bytes, parts=(Part("k", 0, n_bytes),))
-        uses.append(ParameterUse(buffer, first, data.draw(st.integers(first, n_tasks - 1))))
+Profile = np.ndarray[tuple[int], np.dtype[np.int64]]
 
-    def total(positions: list[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+
+@st.composite
+def parameters(draw: st.DrawFn) -> tuple[Profile, list[ParameterUse]]:
+    """Activation bytes at each task, and parameters by the first task that needs them."""
+    n_tasks = draw(st.integers(1, 30))
+    live = np.array(draw(st.lists(st.integers(0, 400), min_size=n_tasks, max_size=n_tasks)), np.int64)
+    uses = []
+    for i, first in enumerate(sorted(draw(st.lists(st.integers(0, n_tasks - 1), max_size=20)))):
+        n_bytes = draw(st.integers(1, 200))
+        buffer = Buffer(f"p{i}", "parameters", n_bytes, parts=(Part(f"k{i}", 0, n_bytes),))
+        uses.append(ParameterUse(buffer, first, draw(st.integers(first, n_tasks - 1))))
+    return live, uses
+
+
+def earliest_loads(uses: list[ParameterUse], live: Profile, capacity: int, limits: list[int]) -> list[int]:
+    """What `place_loads` finds, position by position."""
+    room, positions = capacity - live, list[int]()
+    for use in uses:
+        room[use.first : use.last + 1] -= aligned(use.buffer.n_bytes)
+    for use, limit in zip(uses, limits, strict=True):
+        lowest = max([limit, *positions[-1:]])
+        fitting = [p for p in range(use.first + 1) if (room[p : use.first] >= aligned(use.buffer.n_bytes)).all()]
+        positions.append(min([p for p in fitting if p >= lowest], default=use.first))
+        room[positions[-1] : use.first] -= aligned(use.buffer.n_bytes)
+    return positions
+
+
+@given(parameters(), st.integers(0, 1500), st.data())
+def test_loads_are_as_early_as_room_and_limits_allow(
+    needs: tuple[Profile, list[ParameterUse]], capacity: int, data: st.DataObject
+) -> None:
+    live, uses = needs
+    limits = [data.draw(st.integers(0, use.first)) for use in uses]
+    assert place_loads(uses, live, capacity, limits) == earliest_loads(uses, live, capacity, limits)
+    assert place_loads(uses, live, capacity) == earliest_loads(uses, live, capacity, [0] * len(uses))
+
+
+@given(parameters(), st.integers(0, 1500))
+def test_parameters_stay_in_flash_where_they_find_no_room(
+    needs: tuple[Profile, list[ParameterUse]], capacity: int
+) -> None:
+    live, left = needs
+    found = misfits(left, live, capacity)
+    streamed = set[str]()
+    while True:
+        busy = [
+            int(live[at]) + sum(aligned(use.buffer.n_bytes) for use in left if use.first <= at <= use.last)
+            for at in range(len(live))
+        ]
+        there = [use for use in left if use.first <= busy.index(max(busy)) <= use.last]
+        if max(busy) <= capacity or not there:
+            break
+        largest = max(there, key=lambda use: use.buffer.n_bytes)
+        left = [use for use in left if use is not largest]
+        streamed.add(largest.buffer.parts[0].kernel)
+    assert found == streamed
+
+
+@given(parameters(), st.data())
+def test_loads_move_ahead_only_where_there_is_room(
+    needs: tuple[Profile, list[ParameterUse]], data: st.DataObject
+) -> None:
+    live, uses = needs
+    firsts = [use.first for use in uses]
+
+    def total(positions: list[int]) -> Profile:
         result = live.copy()
         for use, position in zip(uses, positions, strict=True):
             result[position : use.last + 1] += aligned(use.buffer.n_bytes)
