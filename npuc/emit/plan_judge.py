@@ -24,9 +24,9 @@ from npuc.emit.plan_waits import NONE, TaskWaits, waits_of
 from npuc.emit.stream import WAITS, placed
 from npuc.errors import InvalidGraph
 from npuc.graph.types import Array
-from npuc.lower.kernel import Kernel
+from npuc.lower.kernel import ALIGNMENT, Kernel
 from npuc.task.accesses import Touched, located, touched
-from npuc.task.fields import fill_fields, layer_fields, region_fields
+from npuc.task.fields import fill_fields, fill_offset, layer_fields, region_fields
 from npuc.task.task import Buffer, Call, Compute, Load, Plan
 from npuc.task.task import Work as Computing
 
@@ -284,8 +284,8 @@ class _Sketcher:
         """Row of what an instruction costs wherever its operands are in SRAM."""
         kernel = variant.kernel
         if task.mnemonic == "dma.fill":
-            filled = fill_fields(kernel.ofm, task)
-            return self._costs.place("dma.fill", tuple(filled.values()), {**filled, "destination": _SRAM})
+            filled, start = fill_fields(kernel.ofm, task), _SRAM + fill_offset(kernel.ofm, task) % ALIGNMENT
+            return self._costs.place("dma.fill", (*filled.values(), start), {**filled, "destination": start})
         memory = _FLASH if variant.is_streamed else _SRAM
         words = kernel.parameters.piece(task.c).coded_words if kernel.parameters.weights else 0
         region = (task.n, task.y.start, len(task.y), task.x.start, len(task.x), task.c.start, len(task.c), task.k.start,

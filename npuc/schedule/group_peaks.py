@@ -29,7 +29,7 @@ class GroupPeaks:
     """Peak bytes of activations while a group runs."""
 
     def __init__(self, book: StripeBook, storages: Mapping[str, Storage]) -> None:
-        self._book, self._storages = book, storages
+        self.book, self._storages = book, storages
         self._touched = [{kernel.ofm.storage, *kernel.reads} - {PARAMETERS} for kernel in book.kernels]
         self._spans = _spans(self._touched, storages)
         names = list(self._spans)
@@ -50,11 +50,16 @@ class GroupPeaks:
 
     def n_steps(self, group: Group) -> int:
         """Steps in which the group runs."""
-        return len(self._book.steps(group))
+        return len(self.book.steps(group))
+
+    def n_parts(self, group: Group) -> int:
+        """Stripes or slices of the group."""
+        channels = self.book.kernels[group.start].space[3]
+        return -(-channels // group.channels) if group.channels else group.stripes
 
     def _peak(self, group: Group) -> int:
         whole = int(self._bytes[(self._first < group.start) & (self._last >= group.stop)].sum())
-        steps = self._book.steps(group)
+        steps = self.book.steps(group)
         begin: dict[str, int] = {}
         end: dict[str, int] = {}
         for position, step in enumerate(steps):
@@ -68,7 +73,7 @@ class GroupPeaks:
             if before and behind:
                 continue
             kept = self._storages[name].is_input or self._storages[name].is_output
-            n_bytes = live_of(self._book, self._storages[name], 0, 0, None if kept else group).n_bytes
+            n_bytes = live_of(self.book, self._storages[name], 0, 0, None if kept else group).n_bytes
             change[0 if before else first] += n_bytes
             if not behind:
                 change[end[name] + 1] -= n_bytes

@@ -24,6 +24,7 @@ from npuc.schedule.memory import Storage
 from npuc.schedule.parameters import ParameterUse, earliest, misfits, needed_bytes, pack_buffers, place_loads
 from npuc.schedule.place import Placed, place, with_addresses
 from npuc.schedule.policy import SEARCH, Policy
+from npuc.schedule.slices import slice_sizes
 from npuc.schedule.stripes import Group
 from npuc.task.task import Plan
 from npuc.task.text import Scheduled
@@ -165,8 +166,10 @@ class _Run:
 
     search: Search
     drafter: Drafter = field(init=False)
-    groups: dict[int, tuple[Group, ...]] = field(default_factory=dict)
-    cheapest: dict[tuple[int, int], tuple[Group, ...]] = field(default_factory=dict)
+    slices: tuple[int, ...] = field(init=False)
+    """Channels of a slice that are tried."""
+    groups: dict[tuple[int, tuple[int, ...]], tuple[Group, ...]] = field(default_factory=dict)
+    cheapest: dict[tuple[int, int, tuple[int, ...]], tuple[Group, ...]] = field(default_factory=dict)
     drafts: dict[tuple[tuple[Group, ...], frozenset[str], int, bool], Draft] = field(default_factory=dict)
     placed: dict[tuple[int, tuple[ParameterUse, ...]], Candidate] = field(default_factory=dict)
     interned: dict[Hashable, Draft] = field(default_factory=dict)
@@ -175,13 +178,16 @@ class _Run:
     def __post_init__(self) -> None:
         search = self.search
         self.drafter = Drafter(search.kernels, search.storages, search.target, search.policy)
+        self.slices = slice_sizes(search.target) if search.policy.slices else ()
 
     def smallest(self) -> Candidate:
         """Everything stays in flash, and stripes are made until no merge lowers a peak."""
         everything = frozenset(kernel.owner for kernel in self.search.kernels)
-        draft = self._draft(self._groups(0), everything, 0, may_stream=False)
-        placed = place(draft, [], [], 1 << 40, self.search.target)
-        return self._judge(placed)
+        found = []
+        for slices in dict.fromkeys((self.slices, ())):
+            draft = self._draft(self._groups(0, slices), everything, 0, may_stream=False)
+            found.append(self._judge(place(draft, [], [], 1 << 40, self.search.target)))
+        return min(found, key=lambda candidate: (candidate.peak_bytes, candidate.cost))
 
     def fastest(self, smallest: Candidate) -> Candidate:
         """The candidate of least cost; of those the one of the smallest peak."""
@@ -285,19 +291,25 @@ class _Run:
                     streamed |= too_large
 
     def _groupings(self, room: int, capacity: int) -> list[tuple[Group, ...]]:
-        """Groups that fit a room: with the lowest peaks, and with the fewest bytes read again."""
-        lowest = self._groups(room)
-        if not self.search.policy.has_ladder or all(group.stripes == 1 for group in lowest):
-            return [lowest]
-        if (room, capacity) not in self.cheapest:
-            cheapest = cheapest_groups(self.drafter.book.kernels, self.drafter.peaks, room, capacity)
-            self.cheapest[room, capacity] = tuple(cheapest or lowest)
-        return [lowest, self.cheapest[room, capacity]]
+        """Groups that fit a room: with the lowest peaks, and with the fewest bytes read again; each without slices and
+        with them."""
+        found = []
+        for slices in dict.fromkeys(((), self.slices)):
+            lowest = self._groups(room, slices)
+            if not self.search.policy.has_ladder or all(group.is_whole for group in lowest):
+                return [lowest]
+            key = room, capacity, slices
+            if key not in self.cheapest:
+                cheapest = cheapest_groups(self.drafter.book.kernels, self.drafter.peaks, room, capacity, slices)
+                self.cheapest[key] = tuple(cheapest or lowest)
+            found += [lowest, self.cheapest[key]]
+        return found
 
-    def _groups(self, room: int) -> tuple[Group, ...]:
-        if room not in self.groups:
-            self.groups[room] = tuple(choose_groups(self.drafter.book.kernels, self.drafter.peaks, room))
-        return self.groups[room]
+    def _groups(self, room: int, slices: tuple[int, ...]) -> tuple[Group, ...]:
+        if (room, slices) not in self.groups:
+            found = choose_groups(self.drafter.book.kernels, self.drafter.peaks, room, slices)
+            self.groups[room, slices] = tuple(found)
+        return self.groups[room, slices]
 
     def _draft(self, groups: tuple[Group, ...], streamed: frozenset[str], capacity: int, *, may_stream: bool) -> Draft:
         limit = self._largest_tile(capacity)

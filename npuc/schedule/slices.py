@@ -9,9 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from isa.target import Target
+from isa.timing.geometry import WORD_BYTES
 from npuc.lower.kernel import PARAMETERS, Kernel
 from npuc.schedule.tiles import can_tile
-from npuc.task.windows import is_channelwise, operands_in, place, window_problem
+from npuc.task.windows import WIDEST, is_channelwise, operands_in, place, window_problem
+
+
+def slice_sizes(target: Target) -> tuple[int, ...]:
+    """Channels of a slice on a machine, largest first: what it computes at once and more, as a window may have.
+
+    A machine whose blocks of channels are one word of memory has no wider ones (docs/rtl.md).
+    """
+    architecture = target.architecture
+    widest = WIDEST if architecture.channel_block > WORD_BYTES else architecture.channel_block
+    return tuple(size for size in (64, 32, 16, 8) if architecture.cout_lanes <= size <= widest)
 
 
 class SliceBook:

@@ -13,7 +13,7 @@ from npuc.graph.graph import Graph, evaluate
 from npuc.verify import verify_program
 from simulator.machine import Machine
 from simulator.program import load
-from tests.core.random_networks import networks, random_inputs
+from tests.core.random_networks import channelwise_networks, networks, random_inputs
 
 TARGETS = ("edge-256", "u55-like", "edge-64", "edge-128")
 
@@ -33,7 +33,12 @@ def check(graph: Graph, target_name: str, sram_bytes: int | None, seed: int) -> 
 
 
 @settings(max_examples=40)
-@given(graph=networks(), target=st.sampled_from(TARGETS), share=st.floats(0.5, 1.0), seed=st.integers(0, 1 << 16))
+@given(
+    graph=networks() | channelwise_networks(),
+    target=st.sampled_from(TARGETS),
+    share=st.floats(0.5, 1.0),
+    seed=st.integers(0, 1 << 16),
+)
 def test_random_networks_equal_their_reference(graph: Graph, target: str, share: float, seed: int) -> None:
     peak = check(graph, target, None, seed)
     with contextlib.suppress(DoesNotFit):

@@ -66,7 +66,11 @@ def test_peak_of_a_group_is_that_of_the_whole_network_while_it_runs(graph: Graph
 
 
 @settings(max_examples=30)
-@given(graph=networks(), policy=st.sampled_from(sorted(POLICIES)), target=st.sampled_from(["edge-256", "u55-like"]))
+@given(
+    graph=networks() | channelwise_networks(),
+    policy=st.sampled_from(sorted(POLICIES)),
+    target=st.sampled_from(["edge-256", "u55-like"]),
+)
 def test_judge_counts_the_cycles_of_the_emitted_program(graph: Graph, policy: str, target: str) -> None:
     machine = load_target(target)
     try:
@@ -103,7 +107,7 @@ def test_descriptors_that_wait_do_so_for_loads_that_instructions_before_them_nee
 
 
 @settings(max_examples=20)
-@given(graph=networks(), target=st.sampled_from(["edge-256", "u55-like"]))
+@given(graph=networks() | channelwise_networks(), target=st.sampled_from(["edge-256", "u55-like"]))
 def test_more_memory_never_makes_a_program_slower(graph: Graph, target: str) -> None:
     machine = load_target(target)
     least = compile_model(graph, None, Options(machine, optimize="memory")).report["sram"]["peak_bytes"]
