@@ -2,7 +2,7 @@
 
 from isa.timing.bound import bound_cycles, scale_sim_cycles
 from isa.timing.energy import Spent, Usage, energy_report, spent, usage_of
-from isa.timing.mac import block_fits, least_cycles
+from isa.timing.mac import block_fits
 from isa.timing.scoreboard import (
     TICKS,
     Blocked,
@@ -14,7 +14,7 @@ from isa.timing.scoreboard import (
     schedule_of,
     simulate,
 )
-from isa.timing.work import Work, queue_of, work_of, work_of_one
+from isa.timing.work import Work, least_work_of, queue_of, work_of, work_of_one
 
 __all__ = [
     "TICKS",
@@ -30,7 +30,7 @@ __all__ = [
     "block_fits",
     "bound_cycles",
     "energy_report",
-    "least_cycles",
+    "least_work_of",
     "queue_of",
     "scale_sim_cycles",
     "schedule_of",

@@ -198,10 +198,10 @@ def _require_fit(f: Rows, target: Target) -> None:
         )
 
 
-def least_cycles(columns: Mapping[str, Ints], target: Target) -> Ints:
-    """Cycles that each MAC instruction [n] of `columns` takes at least, without a walk through its parts.
+def least_mac_work(columns: Mapping[str, Ints], target: Target) -> dict[str, Ints]:
+    """What each MAC instruction [n] of `columns` asks for at least, without a walk through its parts.
 
-    The datapath, or what passes the port of SRAM and the flash for certain: weights once for each block of pixels, the
+    The datapath, and what passes the port of SRAM and the flash for certain: weights once for each block of pixels, the
     inner of the input once for each block of channels, the output.
     """
     f = Rows(columns, np.arange(len(columns["opcode"])))
@@ -219,11 +219,7 @@ def least_cycles(columns: Mapping[str, Ints], target: Target) -> Ints:
     ):
         traffic.read(address, n_bytes // WORD_BYTES, n_bytes)
     traffic.write(ofm.base, outputs // WORD_BYTES)
-    board = target.board
-    read, write = WORD_BYTES * traffic.read_words, WORD_BYTES * traffic.write_words
-    port = (read + write if board.sram_shared_port else read) // board.sram_read_bytes_per_cycle
-    least: Ints = np.stack([compute, port, traffic.flash_bytes // board.flash_bytes_per_cycle]).max(axis=0)
-    return least
+    return vars(traffic) | {"compute": compute}
 
 
 def _inner(f: Rows, axis: Axis, name: str, pad: str, limit: str) -> Ints:

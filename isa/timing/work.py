@@ -13,7 +13,7 @@ from isa.instructions import BY_MNEMONIC, BY_OPCODE, Queue
 from isa.target import Target
 from isa.timing.dma import dma_work
 from isa.timing.geometry import Ints
-from isa.timing.mac import mac_work
+from isa.timing.mac import least_mac_work, mac_work
 from isa.timing.record import Rows
 from isa.timing.vector import vector_work
 
@@ -89,6 +89,12 @@ def work_of(columns: Mapping[str, Ints], target: Target) -> Work:
             for name, amounts in cost(Rows(columns, index), target).items():
                 result[name][index] = amounts
     return Work(**result)
+
+
+def least_work_of(columns: Mapping[str, Ints], target: Target) -> Work:
+    """What MAC instructions ask for at least, at a small part of the price of `work_of`; its amounts are no smaller."""
+    result = {f.name: np.zeros(len(columns["opcode"]), np.int64) for f in fields(Work)}
+    return Work(**(result | least_mac_work(columns, target)))
 
 
 def work_of_one(mnemonic: str, values: Mapping[str, int], target: Target) -> dict[str, int]:

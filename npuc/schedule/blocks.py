@@ -1,4 +1,9 @@
-"""Block shapes of the MAC array: the one of least cycles by the formulas of isa.timing, for each distinct tile."""
+"""Block shapes of the MAC array for each distinct tile, by the formulas of isa.timing: the one of least cycles alone on
+the machine, and the one of least cycles when loads run beside it half of the time.
+
+Loads take a part of the port of SRAM. A block whose words just pass beside its computation no longer hides them then,
+and another one that reads its input less often is faster.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ import numpy as np
 from isa.descriptors import Memory, address
 from isa.instructions import BY_MNEMONIC
 from isa.target import Target
-from isa.timing import Work, block_fits, bound_cycles, least_cycles, work_of
+from isa.timing import Work, block_fits, bound_cycles, least_work_of, work_of
 from npuc.errors import DoesNotFit
 from npuc.graph.types import Array
 from npuc.lower.kernel import Kernel
@@ -20,6 +25,7 @@ from npuc.task.task import Compute
 
 SRAM = address(Memory.SRAM, 0)
 FLASH = address(Memory.FLASH, 0)
+WHOLE = 1024
 
 Block = tuple[int, int, int]
 
@@ -72,29 +78,65 @@ def _coded_words(kernel: Kernel, n_channels: int) -> int:
     return max(-(-len(stored.weights) * n_channels // (kernel.space[3] * 8)), 1)
 
 
-def busy_cycles(work: Work, target: Target) -> Array:
-    """Cycles [n] of each row alone on the machine: the longest of its resources, plus what is exposed."""
-    board = target.board
-    read = -(-work.read_words * 8 // board.sram_read_bytes_per_cycle)
-    write = -(-work.write_words * 8 // max(board.sram_write_bytes_per_cycle, 1))
+def busy_cycles(work: Work, target: Target, loads: int = 0) -> Array:
+    """Cycles [n] of each row: the longest of its resources, plus what is exposed.
+
+    `loads` is the part of the port (of several, that for writes) that loads take beside it, in 1/1024; then they take
+    half of the flash, too.
+    """
+    board, left = target.board, WHOLE - loads
+    read_left, write_left = (left, left) if board.sram_shared_port else (WHOLE, left)
+    read = -(-work.read_words * 8 * WHOLE // (board.sram_read_bytes_per_cycle * read_left))
+    write = -(-work.write_words * 8 * WHOLE // (max(board.sram_write_bytes_per_cycle, 1) * write_left))
     ports = read + write if board.sram_shared_port else np.maximum(read, write)
-    first = -(-work.first_read_words * 8 // board.sram_read_bytes_per_cycle)
-    flash = -(-work.flash_bytes // board.flash_bytes_per_cycle)
-    paced = work.pace + np.maximum(work.last_compute, work.last_output)
+    first = -(-work.first_read_words * 8 * WHOLE // (board.sram_read_bytes_per_cycle * read_left))
+    flash = -(-work.flash_bytes // board.flash_bytes_per_cycle) * (2 if loads else 1)
+    strain, full = work.strain_read, work.full_strain_read
+    if not board.sram_shared_port:
+        strain, full = work.strain_write, work.full_strain_write
+    slower = (strain + (full - strain) * loads // WHOLE) * loads // WHOLE
+    paced = work.pace * WHOLE // (WHOLE - slower) + np.maximum(work.last_compute, work.last_output)
     cycles: Array = np.maximum.reduce([work.compute, work.output, ports, flash, paced]) + first + work.lead_cycles
     return cycles
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A block shape, its cycles alone on the machine, those of its busiest resource (no schedule takes fewer), and what
-    it asks of the SRAM's ports and the flash."""
+def crowded_cycles(work: Work, target: Target) -> Array:
+    """Twice the cycles [n] of each row when loads run beside it half of the time."""
+    board = target.board
+    loads = min(WHOLE * board.flash_bytes_per_cycle // max(board.sram_write_bytes_per_cycle, 1), WHOLE // 2)
+    cycles: Array = busy_cycles(work, target) + busy_cycles(work, target, loads)
+    return cycles
 
-    block: Block
-    cycles: int
+
+MEASURES = (busy_cycles, crowded_cycles)
+"""What the block of a `Choice` has the least of, and what the other one has."""
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """What a task asks for: cycles of its busiest resource, words of the SRAM's ports, bytes of flash."""
+
     roof_cycles: int
     port_words: int
     flash_bytes: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The block shape of least cycles alone on the machine, with those cycles and its amounts; `crowded` is the one of
+    least cycles when loads run beside it half of the time. No schedule takes less than `least` with either."""
+
+    block: Block
+    cycles: int
+    amounts: Amounts
+    crowded: Block
+    least: Amounts
+
+
+def busy_for(cycles: int) -> Choice:
+    """What a task takes that has no blocks and asks for no memory."""
+    amounts = Amounts(cycles, 0, 0)
+    return Choice((1, 1, 8), cycles, amounts, (1, 1, 8), amounts)
 
 
 def choose_blocks(requests: Sequence[Request], target: Target) -> list[Choice]:
@@ -102,7 +144,7 @@ def choose_blocks(requests: Sequence[Request], target: Target) -> list[Choice]:
 
     All blocks of all tasks are priced in one call, which costs little more than pricing one.
     """
-    result = [Choice((1, 1, 8), 0, 0, 0, 0)] * len(requests)
+    result = [busy_for(0)] * len(requests)
     is_mac = [request.kernel.is_mac for request in requests]
     for kind in (True, False):
         places = [i for i, found in enumerate(is_mac) if found is kind]
@@ -116,7 +158,7 @@ def choose_blocks(requests: Sequence[Request], target: Target) -> list[Choice]:
 def _priced(requests: Sequence[Request], target: Target) -> list[Choice]:
     if not requests:
         return []
-    blocks = [list(_candidates(request.kernel, request.task, target)) for request in requests]
+    blocks = [list(candidates(request.kernel, request.task, target)) for request in requests]
     owner = np.repeat(np.arange(len(requests)), [len(found) for found in blocks])
     shape = np.array([block for found in blocks for block in found], np.int64)
     columns = {name: column[owner] for name, column in request_columns(requests).items()}
@@ -126,32 +168,37 @@ def _priced(requests: Sequence[Request], target: Target) -> list[Choice]:
         columns = {name: column[hopeful] for name, column in columns.items()}
         owner, shape = owner[hopeful], shape[hopeful]
     work = work_of(columns, target)
-    cycles, roofs = busy_cycles(work, target), bound_cycles(work, target)
-    best = np.lexsort((np.arange(len(owner)), cycles, owner))
-    first = np.searchsorted(owner[best], np.arange(len(requests) + 1))
-    result = []
-    for i, request in enumerate(requests):
-        if first[i] == first[i + 1]:
-            raise _no_block(request.kernel, target)
-        at = best[first[i]]
-        h, w, c = (int(n) for n in shape[at])
-        words, flash = work.read_words[at] + work.write_words[at], work.flash_bytes[at]
-        result.append(Choice((h, w, c), int(cycles[at]), int(roofs[at]), int(words), int(flash)))
-    return result
+    cycles = [measure(work, target) for measure in MEASURES]
+    orders = [np.lexsort((np.arange(len(owner)), found, owner)) for found in cycles]
+    first = np.searchsorted(owner[orders[0]], np.arange(len(requests) + 1))
+    for i in np.flatnonzero(np.diff(first) == 0).tolist():
+        raise _no_block(requests[i].kernel, target)
+    alone, crowded = best = np.stack([order[first[:-1]] for order in orders])
+    amounts = np.stack([bound_cycles(work, target), work.read_words + work.write_words, work.flash_bytes], axis=1)
+    shapes: list[Block] = [(h, w, c) for h, w, c in shape.tolist()]
+    own = cycles[0].tolist()
+    return [
+        Choice(shapes[i], own[i], Amounts(*amounts[i].tolist()), shapes[j], Amounts(*least.tolist()))
+        for i, j, least in zip(alone.tolist(), crowded.tolist(), amounts[best].min(axis=0), strict=True)
+    ]
 
 
 def _hopeful(columns: Mapping[str, Array], owner: Array, target: Target) -> Array:
-    """The rows of MAC blocks that fit and may be the best of their owner: those whose least cycles are not above what
-    the most hopeful one takes, of those the largest."""
+    """The rows of MAC blocks that fit and may be the best of their owner by one of the measures: those whose least
+    cycles are not above what the most hopeful one takes, of those the largest."""
     places = np.flatnonzero(block_fits(columns, target))
     columns, owner = {name: column[places] for name, column in columns.items()}, owner[places]
-    least = least_cycles(columns, target)
+    least_work = least_work_of(columns, target)
     size = columns["block_h"] * columns["block_w"] * columns["block_c"]
-    order = np.lexsort((-size, least, owner))
-    owners, first = np.unique(owner[order], return_index=True)
-    sample = {name: column[order[first]] for name, column in columns.items()}
-    taken = busy_cycles(work_of(sample, target), target)
-    found: Array = places[least <= taken[np.searchsorted(owners, owner)]]
+    hopeful = np.zeros(len(owner), np.bool_)
+    for measure in MEASURES:
+        least = measure(least_work, target)
+        order = np.lexsort((-size, least, owner))
+        owners, first = np.unique(owner[order], return_index=True)
+        sample = {name: column[order[first]] for name, column in columns.items()}
+        taken = measure(work_of(sample, target), target)
+        hopeful |= least <= taken[np.searchsorted(owners, owner)]
+    found: Array = places[hopeful]
     return found
 
 
@@ -164,7 +211,8 @@ def _no_block(kernel: Kernel, target: Target) -> DoesNotFit:
     )
 
 
-def _candidates(kernel: Kernel, task: Compute, target: Target) -> Iterator[Block]:
+def candidates(kernel: Kernel, task: Compute, target: Target) -> Iterator[Block]:
+    """Block shapes to choose from; not all of them fit the buffers."""
     height, width, channels = len(task.y), len(task.x), -(-len(task.c) // 8) * 8
     if not kernel.is_mac:  # the vector unit has no line buffers: windows share reads along a row only
         yield 1, min(width, 256), min(channels, 2048)

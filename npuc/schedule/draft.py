@@ -10,7 +10,7 @@ from isa.instructions import BY_MNEMONIC
 from isa.target import Target
 from npuc.lower.coding import WeightCoder
 from npuc.lower.kernel import Kernel
-from npuc.schedule.blocks import Choice, Request
+from npuc.schedule.blocks import Choice, Request, busy_for
 from npuc.schedule.group_peaks import GroupPeaks
 from npuc.schedule.memory import Live, Storage, aligned, expand_all, live_ranges, profile
 from npuc.schedule.parameters import Need, Profile, needs_of
@@ -60,6 +60,14 @@ class Draft:
     def needs(self) -> list[Need]:
         """Parameters that its tasks need in SRAM."""
         return needs_of(self.kernels, self.computes, self.streamed)
+
+    @cached_property
+    def crowded(self) -> list[Work]:
+        """The tasks with the block shapes that leave a part of the port to loads."""
+        return [
+            replace(task, block=cost.crowded) if isinstance(task, Compute) else task
+            for task, cost in zip(self.computes, self.costs, strict=True)
+        ]
 
     @cached_property
     def live(self) -> Profile:
@@ -181,7 +189,7 @@ class Drafter:
             else:
                 node = nodes[request.kernel]
                 cycles = node.cycles[request.index] if node is not None else 0
-                found.append(Choice((1, 1, 8), cycles, cycles, 0, 0))
+                found.append(busy_for(cycles))
         return found
 
     def _roof(
@@ -190,8 +198,8 @@ class Drafter:
         busy: dict[int, int] = {}
         flash_bytes = sum(k.parameters.n_bytes for k in coded if not k.shares and k.node not in streamed)
         for task, cost in zip(computes, costs, strict=True):
-            busy[task.queue] = busy.get(task.queue, 0) + cost.roof_cycles
-            flash_bytes += cost.flash_bytes
+            busy[task.queue] = busy.get(task.queue, 0) + cost.least.roof_cycles
+            flash_bytes += cost.least.flash_bytes
             flash_bytes += BY_MNEMONIC[task.mnemonic].length_bytes if isinstance(task, Compute) else 0
         return max([flash_bytes // self.target.board.flash_bytes_per_cycle, *busy.values()])
 

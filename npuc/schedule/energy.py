@@ -23,8 +23,8 @@ def least_picojoules(draft: Draft, uses: Sequence[ParameterUse], cycles: int, en
     stream += len(uses) * BY_MNEMONIC["dma.load"].length_bytes
     usage = Usage(
         macs=sum(kernel.macs for kernel in draft.kernels if kernel.arm is None),
-        sram_bytes=WORD_BYTES * sum(cost.port_words for cost in draft.costs) + loaded,
-        flash_bytes=sum(cost.flash_bytes for cost in draft.costs) + loaded + stream,
+        sram_bytes=WORD_BYTES * sum(cost.least.port_words for cost in draft.costs) + loaded,
+        flash_bytes=sum(cost.least.flash_bytes for cost in draft.costs) + loaded + stream,
         dram_bytes=0,
         vector_elements=0,
         cycles=cycles,

@@ -41,7 +41,7 @@ def lower_bound(draft: Draft, uses: Sequence[ParameterUse], earliest: Sequence[i
             flash += uses[at].buffer.n_bytes // rate
             loaded[uses[at].first] = flash
             at += 1
-        ends.append(max(unit.get(task.queue, 0), loaded[i]) + cost.roof_cycles)
+        ends.append(max(unit.get(task.queue, 0), loaded[i]) + cost.least.roof_cycles)
         unit[task.queue] = ends[i]
     return max([*ends, draft.roof_cycles])
 
@@ -63,7 +63,7 @@ def follow(draft: Draft, uses: Sequence[ParameterUse], earliest: Sequence[int], 
         walk.step(i)
     expected = max(walk.ends, default=0)
     if target.board.sram_shared_port:  # loads take the port from the units
-        port = sum(cost.port_words for cost in draft.costs)
+        port = sum(cost.amounts.port_words for cost in draft.costs)
         loaded = sum(use.buffer.n_bytes for use in uses) // target.board.sram_read_bytes_per_cycle
         expected += loaded * min(port, expected) // max(expected, 1)
     return Course(expected, walk.positions, walk.claims)
@@ -142,7 +142,7 @@ class _Walk:
         start = max([self.unit.get(task.queue, 0), self.loaded.get(i, 0), *reads])
         self.flash += (TILE_STREAM_BYTES + (DESCRIPTOR_BYTES if task.kernel != self.described else 0)) // rate
         self.described = task.kernel
-        read = cost.flash_bytes // rate
+        read = cost.amounts.flash_bytes // rate
         if read:  # loads take half of the flash meanwhile
             self.flash = max(self.flash, start) + read
             start = max(start, min(self.flash, start + 2 * read) - cost.cycles)

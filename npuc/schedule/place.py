@@ -17,9 +17,11 @@ from npuc.task.task import Buffer, Load, Plan, Task
 
 @dataclass(frozen=True)
 class Placed:
-    """A plan with addresses, and the allocation problem that they solve."""
+    """A plan with addresses, and the allocation problem that they solve; `crowded` are its tasks with the block shapes
+    that leave a part of the port to loads."""
 
     plan: Plan
+    crowded: tuple[Task, ...]
     problem: Problem
     placement: Placement
 
@@ -44,7 +46,8 @@ def place(
     buffers = [Buffer(item.name, "activation", item.n_bytes, item.ring_rows, item.window) for item in draft.lives]
     buffers += [use.buffer for use in uses]
     plan = Plan({kernel.node: kernel for kernel in draft.kernels}, tuple(buffers), tasks, draft.streamed)
-    return Placed(with_addresses(plan, placement), problem, placement)
+    crowded = tuple(interleave(draft.crowded, uses, course.positions, limits))
+    return Placed(with_addresses(plan, placement), crowded, problem, placement)
 
 
 def with_addresses(plan: Plan, placement: Placement) -> Plan:

@@ -326,12 +326,17 @@ class _Run:
 
     def _judge(self, placed: Placed) -> Candidate:
         self.n_judged += 1
-        peak = placed.placement.peak_bytes
-        plans = [replace(placed.plan, descriptors_wait=wait) for wait in self.search.policy.descriptors_wait]
-        cost, plan = min(((self.search.judge(plan), plan) for plan in plans), key=lambda item: item[0])
+        policy, peak = self.search.policy, placed.placement.peak_bytes
+        cost, plan = self._cheapest([replace(placed.plan, descriptors_wait=wait) for wait in policy.descriptors_wait])
+        if policy.may_be_crowded and placed.crowded != plan.tasks:
+            crowded = self._cheapest([replace(plan, tasks=placed.crowded)])
+            cost, plan = min((cost, plan), crowded, key=lambda item: item[0])
         found = Candidate(cost, peak, peak, replace(placed, plan=plan))
         LOG.info("candidate: cost %d, peak %d bytes", found.cost, found.peak_bytes)
         return found
+
+    def _cheapest(self, plans: Sequence[Plan]) -> tuple[int, Plan]:
+        return min(((self.search.judge(plan), plan) for plan in plans), key=lambda item: item[0])
 
 
 def _promising(options: Sequence[Option]) -> list[Option]:

@@ -15,8 +15,8 @@ class Policy:
     make room beside the activations, each a candidate. `streams`: whether weights may stay in flash where that pays,
     not only where they find no room, each a candidate. `streams_dense`: the weights of fully-connected layers always
     do. `descriptors_wait`: whether the fetcher leaves the flash to loads that earlier tasks wait for, each a candidate.
-    `slices`: whether groups may run in slices of their channels. `has_ladder`: plans for less memory are candidates
-    too.
+    `may_be_crowded`: block shapes that leave a part of the port to loads are candidates, too. `slices`: whether groups
+    may run in slices of their channels. `has_ladder`: plans for less memory are candidates, too.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Policy:
     streams: tuple[bool, ...] = (False,)
     streams_dense: bool = False
     descriptors_wait: tuple[bool, ...] = (False,)
+    may_be_crowded: bool = False
     slices: bool = False
     has_ladder: bool = False
 
@@ -37,6 +38,7 @@ SEARCH = Policy(
     reserves=(1.0, 0.85, 0.7, 0.5, 0.25, 0.125, 0.0),
     streams=(False, True),
     descriptors_wait=(False, True),
+    may_be_crowded=True,
     slices=True,
     has_ladder=True,
 )

@@ -108,7 +108,7 @@ def streamed_tiling(request: Request, blocks: Blocks) -> Tiling:
     n, _, _, channels = request.kernel.space
     choice, size = blocks.of(request), len(request.task.c)
     n_tiles = -(-channels // size)
-    flash_bytes = choice.flash_bytes * n * n_tiles
+    flash_bytes = choice.amounts.flash_bytes * n * n_tiles
     return Tiling(size, n_tiles, choice.cycles * n, streamed=True, flash_bytes=flash_bytes)
 
 
