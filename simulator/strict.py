@@ -118,7 +118,8 @@ class _Walk:
 
     def _overwritten(self, index: int, touched: Touched) -> Iterator[Finding]:
         for row, found, writer in self._shadow.other_rows(touched.read_rows):
-            message = f"{self._name(index)} reads row {row}, which {self._name(writer)} overwrote with row {found}"
+            reader, what = self._name(index), f"{row.kind} {row.row}"
+            message = f"{reader} reads {what}, which {self._name(writer)} overwrote with {row.kind} {found}"
             yield Finding("overwritten", message, (writer, index))
             return
         yield from self._computed_scales(index)

@@ -15,11 +15,13 @@ from simulator.operand import Access, Operand, Region
 
 
 class Row(NamedTuple):
-    """One row of a line buffer; `buffer` is equal for operands that put their rows at the same places."""
+    """One row of a line buffer, or one channel block of a tensor whose blocks all lie at one place; `buffer` is equal
+    for operands that put their rows at the same places."""
 
     buffer: tuple[int, int, int]
     row: int
     patterns: tuple[Pattern, ...]
+    kind: str = "row"
 
 
 @dataclass
@@ -100,14 +102,26 @@ class WatchedBinding(Binding):
 
     def _rows(self, prefix: str, region: Region) -> list[Row]:
         tensor = self.operand(prefix)
-        if not tensor.ring or split_address(tensor.base)[0] is Memory.FLASH:
+        if split_address(tensor.base)[0] is Memory.FLASH:
             return []
+        if not tensor.ring:
+            return self._blocks(tensor, region) if 1 < tensor.c0 < tensor.channels and not tensor.block else []
         buffer = (tensor.base, tensor.row, tensor.ring)
         rows = []
         for y in range(region.y, region.y + region.height):
             probe = _Probe()
             Access(probe, self.site, tensor, replace(region, y=y, height=1))
             rows.append(Row(buffer, y, tuple(probe.patterns)))
+        return rows
+
+    def _blocks(self, tensor: Operand, region: Region) -> list[Row]:
+        buffer, stop = (tensor.base, tensor.row, -tensor.c0), region.c + region.channels
+        rows = []
+        for block in range(region.c // tensor.c0, -(-stop // tensor.c0)):
+            first, last = max(region.c, block * tensor.c0), min(stop, (block + 1) * tensor.c0)
+            probe = _Probe()
+            Access(probe, self.site, tensor, replace(region, c=first, channels=last - first))
+            rows.append(Row(buffer, block, tuple(probe.patterns), "channel block"))
         return rows
 
 

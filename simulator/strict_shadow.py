@@ -52,15 +52,15 @@ class Shadow:
                 for index in _instructions(self._readers[other], touched.writes):
                     yield "overwrites", "reads", index
 
-    def other_rows(self, rows: Sequence[Row]) -> Iterator[tuple[int, int, int]]:
-        """(row that is read, row that is there, instruction that put it there) of line buffers."""
+    def other_rows(self, rows: Sequence[Row]) -> Iterator[tuple[Row, int, int]]:
+        """(row that is read, row that is there, instruction that put it there) of line buffers and channel blocks."""
         for row in rows:
             wanted = self._row_tag(row)
             for pattern in row.patterns:
                 there = _view(self._row, pattern)
                 wrong = (there != wanted) & (there // ROWS == wanted // ROWS)
                 if wrong.any():
-                    yield row.row, int(there[wrong][0]) % ROWS, int(_view(self._writer, pattern)[wrong][0]) - 1
+                    yield row, int(there[wrong][0]) % ROWS, int(_view(self._writer, pattern)[wrong][0]) - 1
 
     def overwritten(self, patterns: Sequence[Pattern], operand: Hashable = None) -> list[int]:
         """Who wrote what others have overwritten here, of tensors read here or by earlier reads of `operand`."""

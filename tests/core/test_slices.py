@@ -33,6 +33,7 @@ from npuc.task.windows import window_problem
 from npuc.verify import verify_program
 from simulator.machine import Machine
 from simulator.program import load
+from simulator.strict import check
 from tests.core.random_networks import channelwise_networks, random_inputs
 
 WINDOWS = {"edge-64": (8,), "u55-like": (8, 16, 32), "edge-256": (16, 32)}
@@ -180,6 +181,24 @@ def test_a_slice_that_is_not_there_is_refused(pair: tuple[str, list[Kernel], Gra
         edited = text.replace("\n".join(tasks), "\n".join(tasks[i] for i in order))
         with pytest.raises(DoesNotFit, match=r"v0: n1 reads channels .*, which are not there whole"):
             parse_plan(edited, kernels)
+
+
+def test_strict_mode_finds_another_slice_in_the_window(
+    pair: tuple[str, list[Kernel], Graph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, _, graph = pair
+    tasks = [line for line in text.splitlines() if line.startswith((f'compute "{CONV}"', f'compute "{DEPTHWISE}"'))]
+    edited = text.replace("\n".join(tasks), "\n".join(tasks[i] for i in (0, 2, 1, 3)))
+    monkeypatch.setattr("npuc.task.text.check_windows", lambda plan, raw: None)
+    programs = [
+        load(compile_model(graph, None, Options(load_target("u55-like"), schedule=schedule)).program)
+        for schedule in (text, edited)
+    ]
+    assert check(programs[0]) == []
+    found = check(programs[1])
+    assert [finding.kind for finding in found] == ["overwritten"]
+    assert "reads channel block 0, which instruction " in found[0].message
+    assert found[0].message.endswith("overwrote with channel block 1")
 
 
 def test_what_all_channels_are_read_of_at_once_has_no_window(pair: tuple[str, list[Kernel], Graph]) -> None:
