@@ -15,6 +15,7 @@ from npuc.schedule.group_peaks import GroupPeaks
 from npuc.schedule.memory import Live, Storage, aligned, expand_all, live_ranges, profile
 from npuc.schedule.parameters import Need, Profile, needs_of
 from npuc.schedule.policy import Policy
+from npuc.schedule.ranges import RangeBook
 from npuc.schedule.stripes import Group, Step, StripeBook
 from npuc.schedule.tile_model import choose_tiles
 from npuc.schedule.tiles import (
@@ -88,12 +89,14 @@ class Drafter:
     book: StripeBook = field(init=False)
     peaks: GroupPeaks = field(init=False)
     blocks: Blocks = field(init=False)
+    ranges: RangeBook = field(init=False)
 
     def __post_init__(self) -> None:
         self.coder = WeightCoder(self.kernels)
         self.book = StripeBook(self.coder.whole())
         self.peaks = GroupPeaks(self.book, self.storages)
         self.blocks = Blocks(self.target)
+        self.ranges = RangeBook(self.kernels, self.blocks, self.target)
 
     @property
     def parameter_bytes(self) -> int:
@@ -111,10 +114,19 @@ class Drafter:
         """Bytes of the largest kernel's raw parameters."""
         return max((kernel.parameters.n_bytes for kernel in self.kernels), default=0)
 
-    def draft(self, groups: Sequence[Group], streamed: Set[str], tile_bytes: int, *, may_stream: bool) -> Draft:
+    def draft(
+        self,
+        groups: Sequence[Group],
+        streamed: Set[str],
+        tile_bytes: int,
+        *,
+        may_stream: bool,
+        in_ranges: bool = False,
+    ) -> Draft:
         """Tasks of these groups, with tiles of at most `tile_bytes` of weights.
 
-        `may_stream`: other parameters than `streamed` may also stay in flash where it pays.
+        `may_stream`: other parameters than `streamed` may also stay in flash where it pays. `in_ranges`: kernels of
+        different units run beside each other, cut into ranges of rows.
         """
         steps, owner = expand_all(self.book, groups)
         lives = live_ranges(self.book, self.storages, groups, steps, owner)
@@ -123,6 +135,8 @@ class Drafter:
         chosen = self._tilings(kernels, steps, [groups[of] for of in owner], streamed, tile_bytes, may_stream)
         in_flash = frozenset(streamed) | {name for name, tiling in chosen.items() if tiling.streamed}
         requests, spans = _requests(kernels, steps, chosen, in_flash)
+        if in_ranges:
+            requests, spans = self.ranges.cut(requests, spans)
         computes = with_blocks(requests, self.blocks)
         cuts = channel_cuts(computes)
         coded = [self.coder.code(k.node, cuts.get(k.node, ())).in_windows(windows) for k in self.kernels]

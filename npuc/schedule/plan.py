@@ -8,7 +8,7 @@ that hold for every placement of a draft, so that leaving a candidate out never 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from isa.target import Energy, Target
@@ -39,6 +39,9 @@ STEPS, SMALLER_PARTS = 16, (15, 14, 13)
 
 MOST_OPTIONS, MOST_TASKS = 8, 2000
 """Options of a capacity that are given addresses and judged, and tasks of them all together."""
+
+MOST_IN_RANGES = 4
+"""Options of a capacity with kernels in ranges that are judged beside those."""
 
 WORST = 1.15
 """How much more than the best option another may be expected to take."""
@@ -160,6 +163,10 @@ _PARTS = (1024, 1217, 1448, 1722)
 """1024 times 2^(i / RUNGS_PER_OCTAVE)."""
 
 
+DraftKey = tuple[tuple[Group, ...], frozenset[str], int, bool, bool]
+"""Groups, streamed parameters, bytes of a tile, whether more may be streamed, whether kernels are in ranges."""
+
+
 @dataclass
 class _Run:
     """One search: the drafts made, the best candidate."""
@@ -170,7 +177,7 @@ class _Run:
     """Channels of a slice that are tried."""
     groups: dict[tuple[int, tuple[int, ...]], tuple[Group, ...]] = field(default_factory=dict)
     cheapest: dict[tuple[int, int, tuple[int, ...]], tuple[Group, ...]] = field(default_factory=dict)
-    drafts: dict[tuple[tuple[Group, ...], frozenset[str], int, bool], Draft] = field(default_factory=dict)
+    drafts: dict[DraftKey, Draft] = field(default_factory=dict)
     placed: dict[tuple[int, tuple[ParameterUse, ...]], Candidate] = field(default_factory=dict)
     interned: dict[Hashable, Draft] = field(default_factory=dict)
     n_judged: int = 0
@@ -229,8 +236,15 @@ class _Run:
 
     def _options(self, capacity: int) -> list[Option]:
         """The most promising ways to use a capacity."""
+        plain = _promising(self._loaded(self._drafts(capacity), capacity))
+        if not self.search.policy.in_ranges:
+            return plain
+        return [*plain, *_promising(self._loaded(self._in_ranges(plain, capacity), capacity))[:MOST_IN_RANGES]]
+
+    def _loaded(self, drafts: Iterable[Draft], capacity: int) -> list[Option]:
+        """Drafts with their parameters in buffers, of each size."""
         found: dict[tuple[int, tuple[ParameterUse, ...]], Option] = {}
-        for draft in self._drafts(capacity):
+        for draft in drafts:
             for sizes in self.search.policy.buffers:
                 uses = tuple(pack_buffers(draft.needs, *sizes))
                 if (id(draft), uses) in found:
@@ -241,7 +255,17 @@ class _Run:
                 expected = follow(draft, uses, loads, self.search.target).cycles
                 cost, least = (self._cost(draft, uses, cycles) for cycles in (expected, bound))
                 found[id(draft), uses] = Option(expected, bound, cost, least, draft, uses, limits)
-        return _promising(list(found.values()))
+        return list(found.values())
+
+    def _in_ranges(self, options: Sequence[Option], capacity: int) -> Iterator[Draft]:
+        """The drafts of the options with kernels in ranges of rows, where that makes a difference and fits."""
+        keys = {id(draft): key for key, draft in reversed(self.drafts.items()) if not key[-1]}
+        for draft in {id(option.draft): option.draft for option in options}.values():
+            groups, streamed, _, may_stream, _ = keys[id(draft)]
+            other = self._draft(groups, streamed, capacity, may_stream=may_stream, in_ranges=True)
+            uses = pack_buffers(other.needs, *self.search.policy.buffers[0])
+            if other is not draft and needed_bytes(uses, other.live) <= capacity:
+                yield other
 
     def _cost(self, draft: Draft, uses: Sequence[ParameterUse], cycles: int) -> int:
         """Of a draft that runs for some cycles."""
@@ -311,11 +335,19 @@ class _Run:
             self.groups[room, slices] = tuple(found)
         return self.groups[room, slices]
 
-    def _draft(self, groups: tuple[Group, ...], streamed: frozenset[str], capacity: int, *, may_stream: bool) -> Draft:
+    def _draft(
+        self,
+        groups: tuple[Group, ...],
+        streamed: frozenset[str],
+        capacity: int,
+        *,
+        may_stream: bool,
+        in_ranges: bool = False,
+    ) -> Draft:
         limit = self._largest_tile(capacity)
-        key = (groups, streamed, limit, may_stream)
+        key = (groups, streamed, limit, may_stream, in_ranges)
         if key not in self.drafts:
-            draft = self.drafter.draft(groups, streamed, limit, may_stream=may_stream)
+            draft = self.drafter.draft(groups, streamed, limit, may_stream=may_stream, in_ranges=in_ranges)
             content = (tuple(draft.computes), tuple(draft.lives), draft.streamed)
             self.drafts[key] = self.interned.setdefault(content, draft)
         return self.drafts[key]

@@ -16,7 +16,8 @@ class Policy:
     not only where they find no room, each a candidate. `streams_dense`: the weights of fully-connected layers always
     do. `descriptors_wait`: whether the fetcher leaves the flash to loads that earlier tasks wait for, each a candidate.
     `may_be_crowded`: block shapes that leave a part of the port to loads are candidates, too. `slices`: whether groups
-    may run in slices of their channels. `has_ladder`: plans for less memory are candidates, too.
+    may run in slices of their channels. `in_ranges`: whether kernels of different units may run beside each other on
+    ranges of rows. `has_ladder`: plans for less memory are candidates, too.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Policy:
     descriptors_wait: tuple[bool, ...] = (False,)
     may_be_crowded: bool = False
     slices: bool = False
+    in_ranges: bool = False
     has_ladder: bool = False
 
 
@@ -40,6 +42,7 @@ SEARCH = Policy(
     descriptors_wait=(False, True),
     may_be_crowded=True,
     slices=True,
+    in_ranges=True,
     has_ladder=True,
 )
 

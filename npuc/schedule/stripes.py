@@ -77,12 +77,12 @@ class _Pull:
         while self._done[i] < rows:
             stop = min(self._done[i] + self._granule[i], rows)
             for j in self._producers[i]:
-                self.advance(j, _rows_read(self._kernels[j], self._kernels[i], range(self._done[i], stop)))
+                self.advance(j, rows_read(self._kernels[j], self._kernels[i], range(self._done[i], stop)))
             self.steps.append(Step(i, range(self._done[i], stop), range(self._kernels[i].space[3])))
             self._done[i] = stop
 
 
-def _rows_read(producer: Kernel, consumer: Kernel, y: range) -> int:
+def rows_read(producer: Kernel, consumer: Kernel, y: range) -> int:
     """Rows of `producer` that must exist before `consumer` computes rows `y`."""
     first = second = 0
     if consumer.ifm is not None and consumer.ifm.storage == producer.ofm.storage:
