@@ -97,7 +97,8 @@ def compile_model(graph: Graph, table: QuantTable | None, options: Options) -> C
     stream = emit_stream(scheduled.plan, target)
     calls = emit_calls(scheduled.plan, stream)
     timeline, work = stream_timeline(stream, target), stream_work(stream, target)
-    demand, certificate = demand_of(fused, target), certify_cycles(kernels, target)
+    budget = max(options.sram_bytes or target.board.sram_bytes, scheduled.peak_bytes)
+    demand, certificate = demand_of(fused, target), certify_cycles(kernels, target, budget)
     metadata = program_metadata(placed, scheduled, timeline, demand, certificate)
     program = write_program(
         placed,

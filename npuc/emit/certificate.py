@@ -1,87 +1,180 @@
-"""A number of cycles that no schedule of these kernels can beat on a target, and the resource that says so.
+"""A number of cycles that no schedule of these kernels can beat on a target, and what says so.
 
-The relaxation: the kernels, their layouts and the machine stay as they are; everything else is free. Buffers are
-unlimited, nothing waits for anything, every operand is read once and whole, all units work at the same time from the
-first cycle to the last, and weights are stored at their zero-order entropy. What remains is how long each resource is
-busy, and the busiest one bounds every schedule: cutting an instruction into pieces never makes the sum of its datapath
-cycles, its elements or its port words smaller, because each is a sum of quotients rounded up.
+docs/schedule.md states the relaxation and proves it; each bound here is a line of that proof.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from isa.instructions import BY_MNEMONIC, Queue
+from isa.instructions import BY_MNEMONIC
 from isa.target import Target
-from isa.timing import work_of
-from isa.timing.geometry import WORD_BYTES
-from npuc.emit.demand import entropy_bytes
+from npuc.emit.flash_need import Chosen, FlashNeed, flash_need
+from npuc.emit.kernel_need import FLASH, MAC, MIXES, RESOURCES, Floats, Ints, least_cycles
+from npuc.emit.reach import Demand, Edge, Hit, before, behind, demands_of, edges_of
 from npuc.lower.kernel import Kernel
-from npuc.schedule.blocks import FLASH, work_columns
-from npuc.task.task import Compute
 
-_UNLIMITED = 1 << 40
+MOST_CUTS = 64
+"""Kernels at which a schedule is cut in two, at most."""
+
+Bound = tuple[float, str]
+"""Cycles, and what they are of."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """`cycles` that every schedule takes at least, because `resource` is busy for so long."""
+    """`cycles` that every schedule takes at least, because of `resource`."""
 
     cycles: int
     resource: str
 
 
-def certify_cycles(kernels: Sequence[Kernel], target: Target) -> Certificate:
-    """The bound of a list of kernels, weights not coded yet."""
-    roomy, units = _with_unlimited_buffers(target), {Queue.MAC: "mac", Queue.VEC: "vector"}
-    busy = dict.fromkeys((*units.values(), "arm"), 0)
-    reads = writes = stored = 0
-    for kernel in kernels:
-        if kernel.arm is not None:
-            busy["arm"] += sum(kernel.arm.cycles)
-            continue
-        # Parameters in flash: the array may read them there, so that only feature maps need the port.
-        work = work_of(work_columns(kernel, list(_whole(kernel)), FLASH), roomy)
-        queue, batch = BY_MNEMONIC[kernel.mnemonic].queue, kernel.space[0]
-        if queue in units:
-            busy[units[queue]] += batch * int(np.maximum(work.compute, work.output).sum())
-        reads += batch * int(work.read_words.sum())
-        writes += batch * int(work.write_words.sum())
-        stored += 0 if kernel.shares else kernel.parameters.head_bytes + _entropy_bytes(kernel)
-    busy |= _port_cycles(reads, writes, target)
-    busy["flash"] = target.board.flash_latency_cycles + stored // target.board.flash_bytes_per_cycle
-    resource = max(busy, key=busy.__getitem__)
-    return Certificate(busy[resource], resource)
+def certify_cycles(kernels: Sequence[Kernel], target: Target, sram_bytes: int) -> Certificate:
+    """The bound of a list of kernels, weights not coded yet, within so many bytes of SRAM."""
+    cycles, by = max(_Relaxation(kernels, target, sram_bytes).bounds(), key=lambda bound: bound[0])
+    return Certificate(int(cycles + 1e-6), by)
 
 
-def _entropy_bytes(kernel: Kernel) -> int:
-    return entropy_bytes([np.frombuffer(kernel.parameters.weights, np.int8)])
+@dataclass
+class _Relaxation:
+    """What remains when all that the proof does not need is free."""
 
+    kernels: Sequence[Kernel]
+    target: Target
+    sram_bytes: int
 
-def _port_cycles(read_words: int, write_words: int, target: Target) -> dict[str, int]:
-    board = target.board
-    if board.sram_shared_port:
-        return {"sram-port": (read_words + write_words) * WORD_BYTES // board.sram_read_bytes_per_cycle}
-    return {
-        "sram-read": read_words * WORD_BYTES // board.sram_read_bytes_per_cycle,
-        "sram-write": write_words * WORD_BYTES // board.sram_write_bytes_per_cycle,
-    }
+    def bounds(self) -> Iterator[Bound]:
+        """Every bound of all kernels."""
+        yield float(sum(sum(kernel.arm.cycles) for kernel in self.kernels if kernel.arm is not None)), "arm"
+        yield self._busy(np.ones(len(self.kernels), bool))
+        for cut in self._cuts():
+            yield from self._around(cut)
 
+    def _busy(self, chosen: Chosen) -> Bound:
+        """Cycles until all of the chosen kernels are done: when the last of them may start that are left at some time,
+        and how long those then keep some mixture of resources busy."""
+        flash = self._flash_cycles(self._flash.parameters(chosen) + self._flash.stream(chosen))
+        kernel_of, least = self._by_release
+        is_chosen = chosen[kernel_of]
+        if not is_chosen.any():
+            return flash, "flash"
+        edge = MIXES[:, MAC] * (self._lead + self.target.costs.block_drain_cycles)
+        busy = np.cumsum(least[is_chosen], axis=0) + edge
+        found = np.vstack([busy + self._release[kernel_of[is_chosen], None], busy[-1] + MIXES[:, FLASH] * flash])
+        row, mix = np.unravel_index(int(found.argmax()), found.shape)
+        name = self._name(int(mix))
+        return float(found[row, mix]), name if row + 2 >= len(found) else f"flash, then {name}"
 
-def _with_unlimited_buffers(target: Target) -> Target:
-    costs = replace(
-        target.costs, accumulator_bytes=_UNLIMITED, input_buffer_bytes=_UNLIMITED, weight_buffer_bytes=_UNLIMITED
-    )  # fmt: skip
-    return replace(target, costs=costs)
+    def _around(self, cut: int) -> Iterator[Bound]:
+        """What is done when kernel `cut` is, and what has yet to follow."""
+        until, by = self._busy(self._before[cut])
+        hits = behind(self.kernels, self._edges, cut)
+        yield until + self._chain(cut, hits), f"{by}, then a chain"
+        if not self.target.architecture.has_dram:
+            needed = np.zeros(len(self.kernels), bool)
+            needed[[i for i, (need, _) in hits.items() if i != cut and self._needs_weights(i, need)]] = True
+            left = self._flash.parameters(needed) - self.sram_bytes
+            yield until + left / self.target.board.flash_bytes_per_cycle, f"{by}, then flash"
 
+    def _needs_weights(self, i: int, need: Hit) -> bool:
+        return self.kernels[i].is_mac and need >= Hit.PIXEL
 
-def _whole(kernel: Kernel) -> Iterator[Compute]:
-    """The kernel as one instruction for each channel group of one batch entry, in one block."""
-    _, height, width, channels = kernel.space
-    groups = [(g.start, g.stop, range(g.k, g.k + g.k_channels)) for g in kernel.groups] or [(0, channels, range(1))]
-    for start, stop, k in groups:
-        block = (height, width, -(-(stop - start) // 8) * 8)
-        yield Compute(kernel.node, kernel.mnemonic, 0, range(height), range(width), range(start, stop), k, block)
+    def _cuts(self) -> Sequence[int]:
+        """Kernels of the NPU, evenly spread where there are many."""
+        found = [i for i, kernel in enumerate(self.kernels) if kernel.arm is None]
+        return found[:: max(-(-len(found) // MOST_CUTS), 1)]
+
+    def _chain(self, cut: int, hits: Mapping[int, tuple[Hit, Hit]]) -> float:
+        """Cycles from the end of kernel `cut` to that of the last kernel that has to wait for others in turn."""
+        ends = {cut: 0.0}
+        for i, (need, _) in hits.items():
+            if i != cut:
+                start = max(ends[edge.source] for edge in self._edges[i] if edge.is_all and edge.source in ends)
+                ends[i] = start + self._latency(i, need)
+        return max(ends.values())
+
+    def _latency(self, i: int, need: Hit) -> float:
+        """From the start of what has to wait of kernel i to the retirement of the last of it."""
+        board = self.target.board
+        if not self.kernels[i].is_mac:
+            return self._access
+        fixed = self._lead + self.target.costs.block_drain_cycles
+        if need == Hit.ALL:
+            return fixed + float(self._array_cycles[i])
+        rate = board.sram_read_bytes_per_cycle + board.flash_bytes_per_cycle + board.dram_bytes_per_cycle
+        return fixed + (float(self._flash.weights[i]) / rate if self._needs_weights(i, need) else 0.0)
+
+    def _flash_cycles(self, n_bytes: float) -> float:
+        board = self.target.board
+        return board.flash_latency_cycles + n_bytes / board.flash_bytes_per_cycle
+
+    @cached_property
+    def _access(self) -> float:
+        """Cycles to the first data of the nearest memory."""
+        board = self.target.board
+        return float(min(board.sram_latency_cycles, board.flash_latency_cycles))
+
+    @cached_property
+    def _lead(self) -> float:
+        """Cycles from the start of an instruction of the array to its first load."""
+        return self.target.costs.block_fill_cycles + self._access
+
+    @cached_property
+    def _release(self) -> Floats:
+        """When each kernel may start first: the stream has brought a desc.load, a descriptor and what the kernel needs
+        of others before it, and these have run."""
+        board, costs = self.target.board, self.target.costs
+        fetch = (BY_MNEMONIC["desc.load"].length_bytes + 8) / board.flash_bytes_per_cycle
+        first = 2 * board.flash_latency_cycles + 2 * costs.dispatch_cycles + fetch
+        found = np.zeros(len(self.kernels))
+        for i, demand in enumerate(self._demands):
+            if self.kernels[i].arm is None:
+                passed = self._flash.parameters(demand.element) + self._flash.stream(demand.touched)
+                found[i] = max(first, self._flash_cycles(passed))
+            for edge in self._edges[i]:
+                if edge.is_only:
+                    found[i] = max(found[i], found[edge.source] + self._latency(edge.source, Hit.ELEMENT))
+        return found
+
+    def _name(self, mix: int) -> str:
+        port = "sram-port" if self.target.board.sram_shared_port else "sram-read"
+        names = [name for name, share in zip(RESOURCES, MIXES[mix], strict=True) if share]
+        return "+".join(port if name == "sram-read" else name for name in names)
+
+    @cached_property
+    def _least(self) -> tuple[Ints, Floats]:
+        return least_cycles(self.kernels, self.target)
+
+    @cached_property
+    def _by_release(self) -> tuple[Ints, Floats]:
+        """The same, the last released kernels first."""
+        kernel_of, least = self._least
+        order = np.argsort(-self._release[kernel_of], kind="stable")
+        return kernel_of[order], least[order]
+
+    @cached_property
+    def _array_cycles(self) -> Floats:
+        """Cycles of the array by kernel, none for others."""
+        kernel_of, least = self._least
+        found: Floats = np.bincount(kernel_of, least[:, MAC], len(self.kernels)).astype(np.float64)
+        return found
+
+    @cached_property
+    def _flash(self) -> FlashNeed:
+        return flash_need(self.kernels, self.target)
+
+    @cached_property
+    def _edges(self) -> list[list[Edge]]:
+        return edges_of(self.kernels)
+
+    @cached_property
+    def _before(self) -> Chosen:
+        return before(self._edges)
+
+    @cached_property
+    def _demands(self) -> list[Demand]:
+        return demands_of(self.kernels, self._edges)
