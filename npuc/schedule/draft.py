@@ -11,6 +11,7 @@ from isa.target import Target
 from npuc.lower.coding import WeightCoder
 from npuc.lower.kernel import Kernel
 from npuc.schedule.blocks import Choice, Request, busy_for
+from npuc.schedule.follow_kernel import TaskTable, table_of
 from npuc.schedule.group_peaks import GroupPeaks
 from npuc.schedule.memory import Live, Storage, aligned, expand_all, live_ranges, profile
 from npuc.schedule.parameters import Need, Profile, needs_of
@@ -48,14 +49,9 @@ class Draft:
     roof_cycles: int
 
     @cached_property
-    def reads(self) -> dict[str, frozenset[str]]:
-        """Storages that each kernel reads."""
-        return {kernel.node: kernel.reads for kernel in self.kernels}
-
-    @cached_property
-    def writes(self) -> dict[str, str]:
-        """Storage that each kernel writes."""
-        return {kernel.node: kernel.ofm.storage for kernel in self.kernels}
+    def table(self) -> TaskTable:
+        """Its tasks as `estimate.py` follows them."""
+        return table_of(self.kernels, self.computes, self.costs)
 
     @cached_property
     def needs(self) -> list[Need]:

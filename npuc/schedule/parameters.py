@@ -154,10 +154,12 @@ def needed_bytes(uses: Sequence[ParameterUse], live: Profile) -> int:
 
 
 def _while_used(uses: Sequence[ParameterUse], live: Profile) -> Profile:
-    total = live.copy()
-    for use in uses:
-        total[use.first : use.last + 1] += aligned(use.buffer.n_bytes)
-    return total
+    """Bytes at each task [n tasks] of `live` and of parameters between their first and their last use."""
+    table = np.array([(use.first, use.last + 1, aligned(use.buffer.n_bytes)) for use in uses], np.int64).reshape(-1, 3)
+    change = np.zeros(len(live) + 1, np.int64)
+    np.add.at(change, table[:, 0], table[:, 2])
+    np.subtract.at(change, table[:, 1], table[:, 2])
+    return live + np.cumsum(change)[:-1]
 
 
 def misfits(uses: Sequence[ParameterUse], live: Profile, capacity_bytes: int) -> set[str]:
