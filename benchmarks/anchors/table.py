@@ -36,7 +36,8 @@ The page is written by `python -m benchmarks.anchors` from docs/anchors.json (be
 **Bound** = max(MACs / 256, zero-order entropy of the weights / flash rate): a constant of the network, the same
 for every tool. **Ratio** = cycles / bound. Vela's columns (5.2.0, Ethos-U55-256) are its own estimates,
 optimized for speed. Geometric means of cycles are over the 22 networks of groups main and float-io; recurrent
-networks and duplicates of a topology are listed apart.
+networks and duplicates of a topology are listed apart. **Gap** = cycles / the certificate of the same compilation,
+a number of cycles that no program of its kernels takes less than (docs/schedule.md).
 """
 
 Cells = Sequence[object]
@@ -52,6 +53,7 @@ def page(measure: Measure, commit: str) -> str:
         f"## Memory ({REFERENCE})\n\n{MEMORY_TEXT}\n" + memory(measure),
         f"## Flash ({REFERENCE}, 2 MiB)\n\n{FLASH_TEXT}\n" + flash(measure),
         f"## Policies ({REFERENCE})\n\n{POLICY_TEXT}\n" + policy_table(measure),
+        f"## How far any schedule could go ({REFERENCE})\n\n{REACH_TEXT}\n" + reach_table(measure),
         f"## More memory ({REFERENCE})\n\n{LADDER_TEXT}\n" + ladders(measure),
     ]
     return "\n".join(parts)
@@ -72,6 +74,9 @@ during an inference, without and with the stream of instructions and descriptors
 """
 POLICY_TEXT = """Cycles of the search, and those of the simpler policies (docs/schedule.md) over them, with
 three budgets; small is Vela's small column. A `-` stands where that column holds a float input.
+"""
+REACH_TEXT = """Certificates of the same kernels within the memory, what they are of, and the cycles of each policy over
+them. The geometric means of greedy and layerwise are the most that the criteria policies could show with any schedule.
 """
 LADDER_TEXT = """Cycles with eight budgets in equal ratios from the smallest peak (`--optimize memory`) to 2 MiB.
 """
@@ -102,10 +107,11 @@ def cycles(measure: Measure, targets: Sequence[str]) -> str:
     rows: list[Cells] = []
     for anchor in grouped():
         bound, vela = anchor.bound(targets[0]), anchor.vela_cycles(targets[0])
-        ours = [item for target in targets for item in pair(measure(Cell(anchor.model, target, FULL_BYTES)), bound)]
+        records = [measure(Cell(anchor.model, target, FULL_BYTES)) for target in targets]
+        ours = [item for record in records for item in (*pair(record, bound), gap(record))]
         rows.append((anchor.model, anchor.group, bound, vela, f"{vela / bound:.3f}", *ours))
     for target in targets:
-        heads += [target, "ratio"]
+        heads += [target, "ratio", "gap"]
     averages = (AVERAGED, *((group,) for group in GROUPS if group not in AVERAGED))
     return table(heads, [*rows, *(means(measure, groups, targets) for groups in averages)])
 
@@ -118,8 +124,22 @@ def means(measure: Measure, groups: Sequence[str], targets: Sequence[str]) -> Ce
     for target in targets:
         records = [(anchor, measure(Cell(anchor.model, target, FULL_BYTES))) for anchor in networks]
         ratios = [record["cycles"] / anchor.bound(target) for anchor, record in records if "cycles" in record]
-        row += ["" if len(ratios) == len(networks) else f"of {len(ratios)}", mean(ratios) or NONE]
+        gaps = [found for _, record in records if (found := over_bound(record, record)) is not None]
+        row += ["" if len(ratios) == len(networks) else f"of {len(ratios)}", mean(ratios) or NONE, mean(gaps) or NONE]
     return row
+
+
+def gap(record: Record) -> str:
+    """Cycles over the certificate of the same compilation."""
+    found = over_bound(record, record)
+    return NONE if found is None else f"{found:.3f}"
+
+
+def over_bound(record: Record, certified: Record) -> float | None:
+    """Cycles of a record over the certificate of another one of the same kernels and memory."""
+    if "cycles" not in record or "lower_bound" not in certified:
+        return None
+    return float(record["cycles"] / certified["lower_bound"])
 
 
 def memory(measure: Measure) -> str:
@@ -190,6 +210,31 @@ def policy_table(measure: Measure) -> str:
                 row.append(record["cycles"] if ratio and record is found[0] else ratio or why(record))
         rows.append((anchor.model, anchor.group, *(f"{x:.3f}" if isinstance(x, float) else x for x in row)))
     rows.append(("**geometric mean**", "", *("" if i % 3 == 0 else mean(c) or NONE for i, c in enumerate(columns))))
+    return table(heads, rows)
+
+
+def reach_table(measure: Measure) -> str:
+    """Certificates with little memory, and the cycles of all policies over them."""
+    heads, rows = ["model ", "group "], list[Cells]()
+    budgets = {name: budget for name, budget in BUDGETS.items() if budget is not BUDGETS["2 MiB"]}
+    for name in budgets:
+        heads += [f"certificate, {name}", "by ", *(f"{policy} /" for policy in POLICIES)]
+    columns: dict[tuple[str, str], list[float]] = {(name, policy): [] for name in budgets for policy in POLICIES}
+    for anchor in of_groups(*AVERAGED):
+        row: list[object] = []
+        for name, budget in budgets.items():
+            if name == "small" and anchor.group != MAIN:
+                row += [NONE] * (2 + len(POLICIES))
+                continue
+            found = [measure(Cell(anchor.model, REFERENCE, budget(anchor), LATENCY, policy)) for policy in POLICIES]
+            row += [found[0].get("lower_bound", NONE), found[0].get("lower_bound_by", NONE)]
+            for policy, record in zip(POLICIES, found, strict=True):
+                ratio = over_bound(record, found[0])
+                columns[name, policy] += [] if ratio is None else [ratio]
+                row.append(NONE if ratio is None else f"{ratio:.3f}")
+        rows.append((anchor.model, anchor.group, *row))
+    means = [[mean(columns[name, policy]) or NONE for policy in POLICIES] for name in budgets]
+    rows.append(("**geometric mean**", "", *(item for found in means for item in ("", "", *found))))
     return table(heads, rows)
 
 

@@ -68,6 +68,7 @@ def figures(compiled: dict[str, Any]) -> Record:
     return {
         "status": 0,
         "cycles": compiled["cycles"]["predicted"],
+        **{key: compiled["cycles"][key] for key in ("lower_bound", "lower_bound_by")},
         "arm_cycles": compiled["cycles"]["arm"],
         "arm_nodes": len(compiled["arm_nodes"]),
         "sram_peak_bytes": sram["peak_bytes"],
