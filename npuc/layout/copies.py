@@ -23,11 +23,16 @@ def copies_for_edges(graph: Graph, cut: list[Edge], unordered: list[str]) -> Gra
         [*unordered, *(edge.parent for edge in cut if edge.parent in edge.node.outputs and edge.reverse is not None)]
     )
     before = {(edge.node.name, edge.position) for edge in cut if edge.node.outputs[0] not in behind}
-    return insert_copies(graph, before, behind)
+    return insert_copies(graph, before, behind, frozenset(unordered))
 
 
-def insert_copies(graph: Graph, before: Set[tuple[str, int]], behind: Iterable[str]) -> Graph:
-    """A TransData before each of these inputs (node, position) and behind each of these results of nodes."""
+def insert_copies(
+    graph: Graph, before: Set[tuple[str, int]], behind: Iterable[str], outside: Set[str] = frozenset()
+) -> Graph:
+    """A TransData before each of these inputs (node, position) and behind each of these results of nodes.
+
+    The copies of those in `outside` are for whoever runs the graph: its nodes read on as before.
+    """
     values: dict[str, TensorType] = dict(graph.values)
     renamed = {name: _new_value(f"{name}.inner", graph.values[name], values) for name in behind}
     nodes: list[Node] = []
@@ -35,6 +40,8 @@ def insert_copies(graph: Graph, before: Set[tuple[str, int]], behind: Iterable[s
     for node in graph.nodes:
         inputs = list(node.inputs)
         for position, source in enumerate(inputs):
+            if source in outside:
+                source = inputs[position] = renamed[source]
             if (node.name, position) in before:
                 inputs[position] = _new_value(f"{source}.copy", graph.values[source], values)
                 nodes.append(_copy(inputs[position], source, node, names))

@@ -15,6 +15,7 @@ from npuc.layout.strides import dense, reshape_layout, slice_layout, transpose_l
 from npuc.layout.trans_data import TransData
 from npuc.ops.integer.conv import QConv
 from npuc.ops.integer.pool import QMaxPool
+from npuc.ops.integer.softmax import QSoftmax
 from npuc.ops.op import Op
 from npuc.ops.structure import Reshape, Slice, Transpose
 from npuc.ops.window import Window
@@ -108,3 +109,14 @@ def test_a_copy_takes_the_layout_that_its_only_reader_can_use() -> None:
     graph = verify(Graph("pairs", nodes, values, constants, ("x",), ("y",)))
     placed = assign_layouts(graph, 16)
     assert sum(isinstance(node.op, TransData) for node in placed.nodes) <= 2
+
+
+def test_a_node_that_reads_an_output_reads_it_as_it_was_computed() -> None:
+    kind = TensorType("int8", (1, 3, 3, 5), QuantParams(1 / 256, -128))
+    nodes = (Node("one", QSoftmax(1717986918, 22, 1), ("x",), ("y",)),
+             Node("two", QSoftmax(1717986918, 22, 1), ("y",), ("z",)))  # fmt: skip
+    graph = verify(Graph("chain", nodes, {"x": kind, "y": kind, "z": kind}, {}, ("x",), ("y", "z")))
+    placed = assign_layouts(graph, 16)
+    (second,) = (node for node in placed.nodes if node.name == "two")
+    (first,) = (node for node in placed.nodes if node.name == "one")
+    assert second.inputs == first.outputs != ("y",)
