@@ -315,19 +315,22 @@ class _Run:
                     streamed |= too_large
 
     def _groupings(self, room: int, capacity: int) -> list[tuple[Group, ...]]:
-        """Groups that fit a room: with the lowest peaks, and with the fewest bytes read again; each without slices and
-        with them."""
-        found = []
-        for slices in dict.fromkeys(((), self.slices)):
-            lowest = self._groups(room, slices)
-            if not self.search.policy.has_ladder or all(group.is_whole for group in lowest):
-                return [lowest]
-            key = room, capacity, slices
-            if key not in self.cheapest:
-                cheapest = cheapest_groups(self.drafter.book.kernels, self.drafter.peaks, room, capacity, slices)
-                self.cheapest[key] = tuple(cheapest or lowest)
-            found += [lowest, self.cheapest[key]]
-        return found
+        """Groups that fit a room: with the lowest peaks in stripes, and with the fewest bytes read again, in stripes
+        alone, too, where slices are among them."""
+        lowest = self._groups(room, ())
+        if not self.search.policy.has_ladder or all(group.is_whole for group in lowest):
+            return [lowest]
+        cheapest = self._cheapest_groups(room, capacity, self.slices)
+        if not any(group.channels for group in cheapest):
+            return [lowest, cheapest]
+        return [lowest, cheapest, self._cheapest_groups(room, capacity, ())]
+
+    def _cheapest_groups(self, room: int, capacity: int, slices: tuple[int, ...]) -> tuple[Group, ...]:
+        key = room, capacity, slices
+        if key not in self.cheapest:
+            found = cheapest_groups(self.drafter.book.kernels, self.drafter.peaks, room, capacity, slices)
+            self.cheapest[key] = tuple(found) if found else self._groups(room, slices)
+        return self.cheapest[key]
 
     def _groups(self, room: int, slices: tuple[int, ...]) -> tuple[Group, ...]:
         if (room, slices) not in self.groups:

@@ -121,15 +121,16 @@ def _rolls(operand: Operand) -> bool:
 
 def ring_rows(kernels: Sequence[Kernel], steps: Sequence[Step], storage: str) -> int:
     """Rows that a line buffer for `storage` must hold while `steps` run."""
-    writers = [i for i in dict.fromkeys(step.kernel for step in steps) if kernels[i].ofm.storage == storage]
-    readers = [i for i in dict.fromkeys(step.kernel for step in steps) if storage in kernels[i].reads]
-    done = dict.fromkeys((step.kernel for step in steps), 0)
+    members = {step.kernel for step in steps}
+    writers = {i for i in members if kernels[i].ofm.storage == storage}
+    oldest = {i: _oldest(kernels[i], storage, 0) for i in members if storage in kernels[i].reads}
     most = 1
     for step in steps:
-        if step.kernel in writers:
-            oldest = min((_oldest(kernels[i], storage, done[i]) for i in readers), default=step.y.start)
-            most = max(most, step.y.stop - min(oldest, step.y.start))  # no two rows of one step share a place
-        done[step.kernel] = step.y.stop
+        at, y = step.kernel, step.y
+        if at in writers:  # no two rows of one step share a place
+            most = max(most, y.stop - min([y.start, *oldest.values()]))
+        if at in oldest:
+            oldest[at] = _oldest(kernels[at], storage, y.stop)
     return most
 
 
