@@ -84,12 +84,25 @@ class _Pull:
 
 def rows_read(producer: Kernel, consumer: Kernel, y: range) -> int:
     """Rows of `producer` that must exist before `consumer` computes rows `y`."""
-    first = second = 0
-    if consumer.ifm is not None and consumer.ifm.storage == producer.ofm.storage:
-        first = consumer.input_rows(y).stop
-    if consumer.ifm2 is not None and consumer.ifm2.storage == producer.ofm.storage:
-        second = y.stop
-    return min(max(first, second), producer.space[1])
+    reads = ((consumer.ifm, consumer.input_rows(y).stop), (consumer.ifm2, y.stop))
+    return max(
+        _rows_holding(producer.ofm, operand, stop)
+        for operand, stop in reads
+        if operand is not None and operand.storage == producer.ofm.storage
+    )
+
+
+def _rows_holding(ofm: Operand, operand: Operand, stop: int) -> int:
+    """Rows of a result that hold the first `stop` rows of an operand in its storage: all of them unless both have rows
+    of the same bytes, as a view that cuts or joins rows has not."""
+    blocks = {(one.block, one.is_pixel_major) for one in (ofm, operand) if one.block}
+    if (ofm.row, ofm.batch) != (operand.row, operand.batch) or not ofm.row or len(blocks) > 1:
+        return ofm.shape[1]
+    period = next((block for block, is_pixel_major in blocks if not is_pixel_major), 0)
+    first, of_result = (
+        (one.offset_bytes % period if period else one.offset_bytes) // one.row for one in (operand, ofm)
+    )
+    return min(max(stop + first - of_result, 0), ofm.shape[1])
 
 
 def can_ring(kernels: Sequence[Kernel], group: Group, storage: str) -> bool:

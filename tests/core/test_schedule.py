@@ -1,6 +1,7 @@
 """Stripes, line buffers and loads, each simulated row by row."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import assume, given
@@ -8,9 +9,15 @@ from hypothesis import strategies as st
 
 from isa.target_file import load_target
 from npuc.errors import NpucError
+from npuc.graph.graph import Graph, Node, verify
+from npuc.graph.types import QuantParams, TensorType
 from npuc.legalize import legalize
 from npuc.lower.kernel import Kernel
 from npuc.lower.operand import Operand
+from npuc.ops.integer.pool import QMaxPool
+from npuc.ops.op import Op
+from npuc.ops.structure import Reshape, Slice
+from npuc.ops.window import Window
 from npuc.partition import ERROR, partition
 from npuc.schedule.memory import aligned
 from npuc.schedule.parameters import ParameterUse, misfits, place_loads
@@ -159,3 +166,47 @@ def test_loads_move_ahead_only_where_there_is_room(
     assert positions == sorted(positions)
     assert all(position <= use.first for position, use in zip(positions, uses, strict=True))
     assert total(positions).max() <= capacity
+
+
+def bytes_of(operand: Operand, rows: range) -> set[int]:
+    """Bytes of the storage in which rows of an int8 operand lie, element by element."""
+    n, _, width, channels = operand.shape
+    found = set()
+    for channel in range(channels):
+        block, at = divmod(channel, operand.c0)
+        ragged = block == channels // operand.c0
+        row = operand.last_row if ragged and operand.last_row else operand.row
+        pixel = operand.last_pixel if ragged and operand.last_pixel else operand.pixel
+        begin = operand.offset_bytes + block * operand.block + at
+        found |= {begin + i * operand.batch + y * row + x * pixel for i in range(n) for y in rows for x in range(width)}
+    return found
+
+
+def cut_or_reshaped(data: st.DataObject, shape: tuple[int, ...]) -> Op:
+    """A view of an image that may begin behind its first row, or have rows of another length."""
+    n, c, h, w = shape
+    if data.draw(st.booleans()):
+        return Reshape(data.draw(st.sampled_from([(n, c, h * 2, w // 2), (n, c, h // 2, w * 2), shape])))
+    starts = tuple(data.draw(st.integers(0, size - 1)) for size in shape)
+    return Slice(starts, tuple(data.draw(st.integers(a + 1, size)) for size, a in zip(shape, starts, strict=True)), (1,) * 4)
+
+
+@given(data=st.data())
+def test_rows_behind_a_view_wait_for_all_the_bytes_that_they_read(data: st.DataObject) -> None:
+    shape = (1, data.draw(st.integers(1, 20)), 2 * data.draw(st.integers(1, 6)), 2 * data.draw(st.integers(1, 6)))
+    view = cut_or_reshaped(data, shape)
+    quant = QuantParams(0.5, 0)
+    image = TensorType("int8", shape, quant)
+    seen = replace(view.infer(image)[0], quant=quant)
+    pool = QMaxPool(Window((1, 1)), (-128, 127))
+    nodes = (Node("a", pool, ("x",), ("u",)), Node("view", view, ("u",), ("v",)), Node("b", pool, ("v",), ("y",)))
+    graph = verify(Graph("view", nodes, {"x": image, "u": image, "v": seen, "y": seen}, {}, ("x",), ("y",)))
+    kernels = partition(graph, TARGET, ERROR).kernels
+    stripes = data.draw(st.integers(2, 8))
+    written: dict[str, set[int]] = {}
+    for step in expand(kernels, Group(0, len(kernels), stripes)):
+        kernel = kernels[step.kernel]
+        for operand, rows in rows_read(kernel, step.y):
+            if operand.storage != "x":
+                assert bytes_of(operand, rows) <= written[operand.storage]
+        written.setdefault(kernel.ofm.storage, set()).update(bytes_of(kernel.ofm, step.y))
