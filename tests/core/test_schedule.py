@@ -188,7 +188,8 @@ def cut_or_reshaped(data: st.DataObject, shape: tuple[int, ...]) -> Op:
     if data.draw(st.booleans()):
         return Reshape(data.draw(st.sampled_from([(n, c, h * 2, w // 2), (n, c, h // 2, w * 2), shape])))
     starts = tuple(data.draw(st.integers(0, size - 1)) for size in shape)
-    return Slice(starts, tuple(data.draw(st.integers(a + 1, size)) for size, a in zip(shape, starts, strict=True)), (1,) * 4)
+    stops = tuple(data.draw(st.integers(start + 1, size)) for size, start in zip(shape, starts, strict=True))
+    return Slice(starts, stops, (1,) * 4)
 
 
 @given(data=st.data())
