@@ -72,4 +72,8 @@ class SliceBook:
 
 
 def _can_slice(kernel: Kernel) -> bool:
-    return kernel.arm is None and kernel.space[0] == 1 and (is_channelwise(kernel) or can_tile(kernel))
+    """Whether the kernel computes one image from its operands alone, and can do so for some of its channels."""
+    if kernel.arm is not None or kernel.space[0] > 1:
+        return False
+    alone = kernel.reads <= {operand.storage for operand in kernel.operands}
+    return alone and (is_channelwise(kernel) or can_tile(kernel))

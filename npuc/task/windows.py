@@ -31,8 +31,7 @@ def is_channelwise(kernel: Kernel) -> bool:
 
 def operands_in(kernel: Kernel, storage: str) -> list[Operand]:
     """Its operands in a storage."""
-    found = (kernel.ofm, kernel.ifm, kernel.ifm2)
-    return [operand for operand in found if operand is not None and operand.storage == storage]
+    return [operand for operand in kernel.operands if operand.storage == storage]
 
 
 def place(operand: Operand) -> tuple[int | tuple[int, ...], ...]:
@@ -48,7 +47,7 @@ def window_problem(kernels: Iterable[Kernel], storage: str) -> str:
         if kernel.arm is not None and storage in (*kernel.reads, kernel.ofm.storage):
             return f"{kernel.node} on the Arm core touches it"
         operands = operands_in(kernel, storage)
-        if kernel.ofm.storage != storage and operands and not is_channelwise(kernel):
+        if storage in kernel.reads and not (is_channelwise(kernel) and operands):
             return f"{kernel.node} reads all its channels at once"
         found += operands
     if not found or storage == PARAMETERS:
