@@ -5,6 +5,7 @@ from itertools import islice
 from npuc.allocation.component_search import Budget, Search, lower_peak
 from npuc.allocation.greedy import body_orders, pack_greedily
 from npuc.allocation.normal_form import NormalForm, normalize
+from npuc.allocation.packing import offsets_of
 from npuc.allocation.placement import CapacityExceeded, Placement
 from npuc.allocation.problem import Problem
 
@@ -44,14 +45,8 @@ def _search(normal: NormalForm, capacity: int | None, effort: float) -> list[Sea
 
 
 def _placement(normal: NormalForm, searches: list[Search]) -> Placement:
-    offsets = {
-        name: base * normal.unit + shift
-        for search in searches
-        for body, base in zip(search.component.bodies, search.best.bases, strict=True)
-        for name, shift in body.shifts
-    }
     return Placement(
-        offsets=dict(sorted(offsets.items())),
+        offsets=offsets_of(((search.component, search.best) for search in searches), normal.unit),
         peak_bytes=normal.unit * max((search.best.peak for search in searches), default=0),
         bound_bytes=normal.unit * max((search.bound for search in searches), default=0),
     )

@@ -1,6 +1,6 @@
 """What the searches find: the bases of a component's bodies, or the knowledge that there are none."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,3 +27,14 @@ class Verdict:
 
 def packing_of(component: Component, bases: Sequence[int]) -> Packing:
     return Packing(tuple(bases), int((np.array(bases, np.int64) + component.heights).max()))
+
+
+def offsets_of(found: Iterable[tuple[Component, Packing]], unit: int) -> dict[str, int]:
+    """Bytes from the arena's start by buffer name, in the order of the names; a unit has `unit` bytes."""
+    offsets = {
+        name: base * unit + shift
+        for component, packing in found
+        for body, base in zip(component.bodies, packing.bases, strict=True)
+        for name, shift in body.shifts
+    }
+    return dict(sorted(offsets.items()))

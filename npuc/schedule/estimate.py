@@ -27,10 +27,6 @@ from npuc.schedule.tile_model import TILE_STREAM_BYTES
 DESCRIPTOR_BYTES = 72
 """Of a typical layer's descriptor, which comes through the same flash."""
 
-CLAIMED_AHEAD = 4
-"""Tasks by which a buffer is its load's own before the bytes are expected: what runs faster than expected then need not
-keep the load waiting for memory."""
-
 
 def lower_bound(draft: Draft, uses: Sequence[ParameterUse], earliest: Sequence[int], target: Target) -> int:
     """Cycles that the units and the flash need at least, with loads no sooner than memory and `earliest` allow."""
@@ -42,12 +38,19 @@ def lower_bound(draft: Draft, uses: Sequence[ParameterUse], earliest: Sequence[i
 
 @dataclass(frozen=True)
 class Course:
-    """How a draft runs: expected cycles, the task before which each load stands in the program (`positions`), and the
-    task from which its buffer is its own (`claims`)."""
+    """How a draft runs: expected cycles; of each load the task before which it stands in the program (`positions`), the
+    first before which memory has room for it (`earliest`), and how many tasks have ended when its bytes come
+    (`ended`)."""
 
     cycles: int
     positions: list[int]
-    claims: list[int]
+    earliest: Sequence[int]
+    ended: list[int]
+
+    def claims(self, ahead: int) -> list[int]:
+        """The task from which each load's buffer is its own: `ahead` tasks before its bytes are expected, so that what
+        runs faster than expected need not keep the load waiting for memory."""
+        return [max(held, ended - ahead) for held, ended in zip(self.earliest, self.ended, strict=True)]
 
 
 def follow(draft: Draft, uses: Sequence[ParameterUse], earliest: Sequence[int], target: Target) -> Course:
@@ -64,8 +67,7 @@ def follow(draft: Draft, uses: Sequence[ParameterUse], earliest: Sequence[int], 
     if target.board.sram_shared_port:  # loads take the port from the units
         loaded = int(loads[:, kernel.BYTES].sum()) // target.board.sram_read_bytes_per_cycle
         expected += loaded * min(table.port_words, expected) // max(expected, 1)
-    claims = np.maximum(np.array(earliest, np.int64), ended - CLAIMED_AHEAD)
-    return Course(expected, positions.tolist(), claims.tolist())
+    return Course(expected, positions.tolist(), earliest, ended.tolist())
 
 
 def _loads(uses: Sequence[ParameterUse]) -> Array:

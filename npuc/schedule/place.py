@@ -9,45 +9,77 @@ from isa.target import Target
 from npuc.allocation import Buffer as Range
 from npuc.allocation import CapacityExceeded, Placement, Problem, allocate
 from npuc.schedule.draft import Draft
-from npuc.schedule.estimate import follow
+from npuc.schedule.estimate import Course, follow
 from npuc.schedule.memory import Live, aligned
 from npuc.schedule.parameters import ParameterUse, interleave, place_loads
 from npuc.task.task import Buffer, Load, Plan, Task
 
+CLAIMED_AHEAD = 4
+"""Tasks by which a buffer is its load's own before the bytes are expected, unless a proof asks for fewer."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Placed:
-    """A plan with addresses, and the allocation problem that they solve; `crowded` are its tasks with the block shapes
-    that leave a part of the port to loads."""
+    """A plan with addresses, the allocation problem they solve, and what it was made from; equal when identical.
+
+    `crowded` are its tasks with the block shapes that leave a part of the port to loads.
+    """
 
     plan: Plan
     crowded: tuple[Task, ...]
     problem: Problem
     placement: Placement
+    draft: Draft
+    uses: Sequence[ParameterUse]
+    course: Course
+
+    def problem_of(self, ahead: int) -> Problem:
+        """The problem when buffers are claimed `ahead` tasks before their bytes are expected."""
+        return _problem(self.plan.tasks, self.uses, self.course.claims(ahead), self.draft.lives)
+
+
+Earliest = tuple[int, ...]
+"""Of each load the task before which memory has room for it."""
 
 
 def place(
-    draft: Draft, uses: Sequence[ParameterUse], limits: Sequence[int], capacity_bytes: int, target: Target
+    draft: Draft,
+    uses: Sequence[ParameterUse],
+    limits: Sequence[int],
+    capacity_bytes: int,
+    target: Target,
+    known: dict[Earliest, Placed] | None = None,
 ) -> Placed:
-    """Addresses for a draft; loads move later until everything fits, CapacityExceeded when that is not enough."""
-    live, room = draft.live, capacity_bytes
+    """Addresses for a draft; loads move later until everything fits, CapacityExceeded when that is not enough.
+
+    `known` keeps what was placed of this draft with these loads, for other capacities.
+    """
+    known, room = {} if known is None else known, capacity_bytes
     while True:
-        earliest = place_loads(uses, live, room, limits)
-        course = follow(draft, uses, earliest, target)
-        tasks = tuple(interleave(draft.computes, uses, course.positions, limits))
-        problem = _problem(tasks, uses, course.claims, draft.lives, capacity_bytes)
-        try:
-            placement = allocate(problem, 0)
-            break
-        except CapacityExceeded as error:
-            if all(position == use.first for position, use in zip(earliest, uses, strict=True)):
-                raise
-            room -= max(error.needed_bytes - capacity_bytes, capacity_bytes // 32, 1)
+        earliest = tuple(place_loads(uses, draft.live, room, limits))
+        if earliest not in known:
+            known[earliest] = _lay_out(draft, uses, limits, earliest, target)
+        found = known[earliest]
+        needed_bytes = found.placement.peak_bytes
+        if needed_bytes <= capacity_bytes:
+            return found
+        if all(position == use.first for position, use in zip(earliest, uses, strict=True)):
+            raise CapacityExceeded(capacity_bytes, found.placement, found.problem)
+        room -= max(needed_bytes - capacity_bytes, capacity_bytes // 32, 1)
+
+
+def _lay_out(
+    draft: Draft, uses: Sequence[ParameterUse], limits: Sequence[int], earliest: Earliest, target: Target
+) -> Placed:
+    course = follow(draft, uses, earliest, target)
+    tasks = tuple(interleave(draft.computes, uses, course.positions, limits))
+    problem = _problem(tasks, uses, course.claims(CLAIMED_AHEAD), draft.lives)
+    placement = allocate(problem, 0)
     buffers = [Buffer(item.name, "activation", item.n_bytes, item.ring_rows, item.window) for item in draft.lives]
     buffers += [use.buffer for use in uses]
     plan = Plan({kernel.node: kernel for kernel in draft.kernels}, tuple(buffers), tasks, draft.streamed)
     crowded = tuple(interleave(draft.crowded, uses, course.positions, limits))
-    return Placed(with_addresses(plan, placement), crowded, problem, placement)
+    return Placed(with_addresses(plan, placement), crowded, problem, placement, draft, uses, course)
 
 
 def with_addresses(plan: Plan, placement: Placement) -> Plan:
@@ -56,11 +88,7 @@ def with_addresses(plan: Plan, placement: Placement) -> Plan:
 
 
 def _problem(
-    tasks: Sequence[Task],
-    uses: Sequence[ParameterUse],
-    claims: Sequence[int],
-    lives: Sequence[Live],
-    capacity_bytes: int,
+    tasks: Sequence[Task], uses: Sequence[ParameterUse], claims: Sequence[int], lives: Sequence[Live]
 ) -> Problem:
     """Live ranges over program order: loads count as tasks."""
     at = [i for i, task in enumerate(tasks) if not isinstance(task, Load)] or [0]
@@ -72,4 +100,4 @@ def _problem(
         Range(use.buffer.name, at[claim - 1] + 1 if claim else 0, at[use.last] + 1, aligned(use.buffer.n_bytes), 16)
         for use, claim in zip(uses, claims, strict=True)
     ]
-    return Problem(tuple(ranges), capacity_bytes)
+    return Problem(tuple(ranges))

@@ -12,9 +12,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, replace
 
 from isa.target import Energy, Target
-from npuc.allocation import CapacityExceeded, allocate, live_at_peak
+from npuc.allocation import CapacityExceeded, live_at_peak
 from npuc.errors import DoesNotFit
 from npuc.lower.kernel import ALIGNMENT, Kernel
+from npuc.schedule.candidate import Candidate, Judge, certify, least, most, proven
 from npuc.schedule.cheap_groups import cheapest_groups
 from npuc.schedule.draft import Draft, Drafter
 from npuc.schedule.energy import least_picojoules
@@ -22,7 +23,7 @@ from npuc.schedule.estimate import follow, lower_bound
 from npuc.schedule.grouping import choose_groups
 from npuc.schedule.memory import Storage
 from npuc.schedule.parameters import ParameterUse, earliest, misfits, needed_bytes, pack_buffers, place_loads
-from npuc.schedule.place import Placed, place, with_addresses
+from npuc.schedule.place import Earliest, Placed, place
 from npuc.schedule.policy import SEARCH, Policy
 from npuc.schedule.slices import slice_sizes
 from npuc.schedule.stripes import Group
@@ -59,8 +60,8 @@ class Search:
     storages: Mapping[str, Storage]
     target: Target
     capacity_bytes: int
-    judge: Callable[[Plan], int]
-    """Exact cost of a placed plan: cycles, or with `energy` picojoules."""
+    judge: Judge
+    """In cycles, or with `energy` in picojoules."""
     policy: Policy = SEARCH
     energy: Energy | None = None
     """Picojoules count in place of cycles."""
@@ -79,21 +80,6 @@ class Option:
     limits: list[int]
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A placed plan and its cost, cycles or picojoules; `sram_bytes` is the smallest budget for which it is made."""
-
-    cost: int
-    peak_bytes: int
-    sram_bytes: int
-    placed: Placed
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """What makes one candidate better than another: smaller is better."""
-        return self.cost, self.peak_bytes
-
-
 def schedule(search: Search, optimize: str = "latency", most_cycles: int | None = None) -> Scheduled:
     """The best plan found within the capacity: least cost (cycles, or with `search.energy` picojoules), or for "memory"
     the smallest peak.
@@ -103,10 +89,10 @@ def schedule(search: Search, optimize: str = "latency", most_cycles: int | None 
     """
     run, smallest = _start(search)
     if most_cycles is not None:
-        return _certify(_within(run.front(smallest), most_cycles), search.judge)
+        return certify(_within(run.front(smallest), most_cycles), search.judge, 1.0)
     if optimize == "memory":
-        return _certify(smallest, search.judge)
-    return _certify(run.fastest(smallest), search.judge, PROOF_EFFORT)
+        return certify(smallest, search.judge, 1.0)
+    return certify(run.fastest(smallest), search.judge, PROOF_EFFORT)
 
 
 def front(search: Search) -> list[Candidate]:
@@ -178,9 +164,10 @@ class _Run:
     groups: dict[tuple[int, tuple[int, ...]], tuple[Group, ...]] = field(default_factory=dict)
     cheapest: dict[tuple[int, int, tuple[int, ...]], tuple[Group, ...]] = field(default_factory=dict)
     drafts: dict[DraftKey, Draft] = field(default_factory=dict)
-    placed: dict[tuple[int, tuple[ParameterUse, ...]], Candidate] = field(default_factory=dict)
+    placed: dict[tuple[int, tuple[ParameterUse, ...]], dict[Earliest, Placed]] = field(default_factory=dict)
+    judged: dict[Placed, Candidate] = field(default_factory=dict)
+    proofs: dict[Placed, Candidate] = field(default_factory=dict)
     interned: dict[Hashable, Draft] = field(default_factory=dict)
-    n_judged: int = 0
 
     def __post_init__(self) -> None:
         search = self.search
@@ -197,41 +184,56 @@ class _Run:
         return min(found, key=lambda candidate: (candidate.peak_bytes, candidate.cost))
 
     def fastest(self, smallest: Candidate) -> Candidate:
-        """The candidate of least cost; of those the one of the smallest peak."""
+        """The candidate of least cost; of those one with a proof, of the smallest peak.
+
+        Options and candidates are left out when they cannot be better, whatever a proof may change.
+        """
         search, ladder = self.search, self.search.policy.has_ladder
-        best = smallest if ladder else None
+        found = [smallest] if ladder else []
         capacities = rungs(smallest.peak_bytes, search.capacity_bytes) if ladder else [search.capacity_bytes]
         for capacity, below in zip(capacities, [*capacities[1:], 0 if ladder else capacities[0]], strict=True):
             for option in self._options(capacity):
-                if best is None or option.bound_cost < best.cost:
-                    for found in self._tries(option, capacity, below):
-                        if found.peak_bytes <= search.capacity_bytes and (best is None or found.key < best.key):
-                            best = found
-        LOG.info("%d drafts, %d candidates", len(self.drafts), self.n_judged)
+                if not found or least(option.bound_cost) < most(found[0].cost):
+                    tries = self._tries(option, capacity, below)
+                    found += [candidate for candidate in tries if candidate.peak_bytes <= search.capacity_bytes]
+                    found.sort(key=lambda candidate: candidate.key)
+        LOG.info("%d drafts, %d candidates", len(self.drafts), len(self.judged))
+        best: Candidate | None = None
+        for candidate in found or [smallest]:
+            if best is not None and least(candidate.cost) >= best.cost:
+                break
+            better = self._proven(candidate)
+            best = better if best is None else min(best, better, key=lambda item: item.key)
         return best or smallest
 
     def front(self, smallest: Candidate) -> list[Candidate]:
         """Candidates of falling cost, by rising SRAM.
 
-        An option is left out when its bound is no better than a candidate that needs no more memory than it.
+        An option is left out when, whatever a proof may change, it is no better than a candidate that needs no more
+        memory than it.
         """
         found, highest = [smallest], self.search.capacity_bytes
         ladder = rungs(smallest.peak_bytes, highest)
         for capacity, below in zip(ladder, [*ladder[1:], 0], strict=True):
-            least = below + ALIGNMENT if below else 0  # a smaller budget does not look at this capacity
+            least_bytes = below + ALIGNMENT if below else 0  # a smaller budget does not look at this capacity
             for option in self._options(capacity):
-                needed = max(int(option.draft.live.max(initial=0)), least)
-                if any(other.sram_bytes <= needed and other.cost <= option.bound_cost for other in found):
+                needed, cost = max(int(option.draft.live.max(initial=0)), least_bytes), least(option.bound_cost)
+                if any(other.sram_bytes <= needed and most(other.cost) <= cost for other in found):
                     continue
                 found += [
-                    replace(candidate, sram_bytes=max(candidate.peak_bytes, least))
+                    replace(candidate, sram_bytes=max(candidate.peak_bytes, least_bytes))
                     for candidate in self._tries(option, capacity, below)
                     if candidate.peak_bytes <= highest
                 ]
         best: list[Candidate] = []
         for candidate in sorted(found, key=lambda item: (item.sram_bytes, item.cost)):
-            if not best or candidate.cost < best[-1].cost:
-                best.append(candidate)
+            if best and least(candidate.cost) >= best[-1].cost:
+                continue
+            better = self._proven(candidate)
+            if best and better.cost < best[-1].cost and better.sram_bytes == best[-1].sram_bytes:
+                best.pop()
+            if not best or better.cost < best[-1].cost:
+                best.append(better)
         return best
 
     def _options(self, capacity: int) -> list[Option]:
@@ -253,8 +255,8 @@ class _Run:
                 loads = place_loads(uses, draft.live, capacity, limits)
                 bound = lower_bound(draft, uses, loads, self.search.target)
                 expected = follow(draft, uses, loads, self.search.target).cycles
-                cost, least = (self._cost(draft, uses, cycles) for cycles in (expected, bound))
-                found[id(draft), uses] = Option(expected, bound, cost, least, draft, uses, limits)
+                cost, cost_bound = (self._cost(draft, uses, cycles) for cycles in (expected, bound))
+                found[id(draft), uses] = Option(expected, bound, cost, cost_bound, draft, uses, limits)
         return list(found.values())
 
     def _in_ranges(self, options: Sequence[Option], capacity: int) -> Iterator[Draft]:
@@ -285,18 +287,12 @@ class _Run:
                 yield found
 
     def _try(self, option: Option, capacity: int) -> Candidate | None:
-        """The option with addresses; None when it does not fit. What was placed in a larger capacity and fits this one
-        would come out again."""
-        key = (id(option.draft), option.uses)
-        known = self.placed.get(key)
-        if known is not None and known.peak_bytes <= capacity:
-            return known
+        """The option with addresses; None when it does not fit."""
+        known = self.placed.setdefault((id(option.draft), option.uses), {})
         try:
-            found = self._judge(place(option.draft, option.uses, option.limits, capacity, self.search.target))
+            return self._judge(place(option.draft, option.uses, option.limits, capacity, self.search.target, known))
         except CapacityExceeded:
             return None
-        self.placed[key] = found
-        return found
 
     def _drafts(self, capacity: int) -> Iterator[Draft]:
         """Drafts whose parameters find room, at least while they are used, within a capacity."""
@@ -360,15 +356,22 @@ class _Run:
         return min(1 << max((capacity // 8).bit_length() - 1, 0), self.drafter.largest_parameters)
 
     def _judge(self, placed: Placed) -> Candidate:
-        self.n_judged += 1
+        if placed in self.judged:
+            return self.judged[placed]
         policy, peak = self.search.policy, placed.placement.peak_bytes
         cost, plan = self._cheapest([replace(placed.plan, descriptors_wait=wait) for wait in policy.descriptors_wait])
         if policy.may_be_crowded and placed.crowded != plan.tasks:
             crowded = self._cheapest([replace(plan, tasks=placed.crowded)])
             cost, plan = min((cost, plan), crowded, key=lambda item: item[0])
-        found = Candidate(cost, peak, peak, replace(placed, plan=plan))
+        found = self.judged[placed] = Candidate(cost, peak, peak, replace(placed, plan=plan))
         LOG.info("candidate: cost %d, peak %d bytes", found.cost, found.peak_bytes)
         return found
+
+    def _proven(self, candidate: Candidate) -> Candidate:
+        """With addresses of proven peak where there are any; for the same budgets."""
+        if candidate.placed not in self.proofs:
+            self.proofs[candidate.placed] = proven(candidate, self.search.judge)
+        return replace(self.proofs[candidate.placed], sram_bytes=candidate.sram_bytes)
 
     def _cheapest(self, plans: Sequence[Plan]) -> tuple[int, Plan]:
         return min(((self.search.judge(plan), plan) for plan in plans), key=lambda item: item[0])
@@ -401,16 +404,6 @@ def _best(options: Sequence[Option], rank_of: Callable[[Option], tuple[int, int]
             break
         chosen.append(option)
     return chosen
-
-
-def _certify(candidate: Candidate, judge: Callable[[Plan], int], effort: float = 1.0) -> Scheduled:
-    """The plan with its proof; with other addresses of a smaller peak where they cost nothing."""
-    placed = candidate.placed
-    proven = allocate(placed.problem, effort)
-    plan, peak = placed.plan, placed.placement.peak_bytes
-    if proven.peak_bytes < peak and judge(better := with_addresses(plan, proven)) == candidate.cost:
-        plan, peak = better, proven.peak_bytes
-    return Scheduled(plan, peak, proven.bound_bytes, "optimal" if peak == proven.bound_bytes else "feasible")
 
 
 def _does_not_fit(smallest: Candidate, capacity_bytes: int) -> DoesNotFit:

@@ -7,7 +7,7 @@ import sys
 import pytest
 from hypothesis import given, settings
 
-from npuc.allocation import Buffer, Problem, read_problem
+from npuc.allocation import Buffer, Problem, allocate, optimal_placements, read_problem, validate_placement
 from npuc.allocation.component_search import is_stackable, shaken
 from npuc.allocation.greedy import body_orders
 from npuc.allocation.normal_form import Component, normalize
@@ -31,6 +31,18 @@ def test_brute_force_height_is_found_and_one_unit_less_is_exhausted(problem: Pro
         lower = [_search(component, height - 1, order) for component in normal.components]
         assert any(verdict.is_infeasible for verdict in lower)
         assert all(verdict.is_infeasible or verdict.packing for verdict in lower)
+
+
+@settings(max_examples=100)
+@given(aliased_problems(6))
+def test_alternatives_are_different_placements_at_the_bound(problem: Problem) -> None:
+    found = list(optimal_placements(problem, 6))
+    best = allocate(problem)
+    assert len({tuple(placement.offsets.items()) for placement in found}) == len(found) <= 6
+    assert bool(found) == (best.peak_bytes == normalize(problem).bound * normalize(problem).unit)
+    for placement in found:
+        validate_placement(problem, placement)
+        assert placement.peak_bytes == placement.bound_bytes == best.peak_bytes
 
 
 def _search(component: Component, height: int, order: int) -> Verdict:

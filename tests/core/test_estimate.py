@@ -15,7 +15,7 @@ from npuc.lower.operand import Operand
 from npuc.schedule import follow_kernel
 from npuc.schedule.blocks import Amounts, Choice
 from npuc.schedule.draft import Draft
-from npuc.schedule.estimate import CLAIMED_AHEAD, DESCRIPTOR_BYTES, Course, follow, lower_bound
+from npuc.schedule.estimate import DESCRIPTOR_BYTES, Course, follow, lower_bound
 from npuc.schedule.parameters import ParameterUse
 from npuc.schedule.tile_model import TILE_STREAM_BYTES
 from npuc.task.task import Buffer, Compute
@@ -79,7 +79,7 @@ class _Walk:
     earliest: Sequence[int]
     target: Target
     positions: list[int] = field(default_factory=list)
-    claims: list[int] = field(default_factory=list)
+    ended_at: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     starts: dict[int, list[int]] = field(default_factory=dict)
     """Of the tasks of each queue."""
@@ -139,7 +139,7 @@ class _Walk:
         self.flash = start + use.buffer.n_bytes // self.target.board.flash_bytes_per_cycle
         self.loaded[use.first] = self.flash
         self.positions.append(i)
-        self.claims.append(max(held, min(self.ended, i) - CLAIMED_AHEAD))
+        self.ended_at.append(min(self.ended, i))
 
     def _compute(self, i: int) -> None:
         task, cost, rate = self.draft.computes[i], self.draft.costs[i], self.target.board.flash_bytes_per_cycle
@@ -166,7 +166,7 @@ def followed(draft: Draft, uses: Sequence[ParameterUse], earliest: Sequence[int]
         port = sum(cost.amounts.port_words for cost in draft.costs)
         loaded = sum(use.buffer.n_bytes for use in uses) // target.board.sram_read_bytes_per_cycle
         expected += loaded * min(port, expected) // max(expected, 1)
-    return Course(expected, walk.positions, walk.claims)
+    return Course(expected, walk.positions, earliest, walk.ended_at)
 
 
 @settings(max_examples=300)

@@ -22,9 +22,10 @@ from npuc.legalize import legalize
 from npuc.lower.kernel import Kernel
 from npuc.partition import Partition, partition
 from npuc.schedule import storages_of
+from npuc.schedule.candidate import least, most, proven
 from npuc.schedule.group_peaks import GroupPeaks
 from npuc.schedule.memory import expand_all, live_ranges, profile
-from npuc.schedule.plan import Search, rungs, schedule
+from npuc.schedule.plan import Search, _Run, rungs, schedule
 from npuc.schedule.policy import POLICIES
 from npuc.schedule.stripes import Group, StripeBook
 from npuc.schedule.tile_model import TILE_STREAM_BYTES, choose_tiles
@@ -117,6 +118,22 @@ def test_more_memory_never_makes_a_program_slower(graph: Graph, target: str) -> 
         assert report["sram"]["peak_bytes"] <= budget
         assert previous is None or report["cycles"]["predicted"] <= previous
         previous = report["cycles"]["predicted"]
+
+
+@settings(max_examples=20)
+@given(graph=networks(), sixteenths=st.integers(16, 48))
+def test_the_fastest_is_that_of_all_candidates_with_their_proofs(graph: Graph, sixteenths: int) -> None:
+    part, judge = parted(graph), Judge(TARGET).cycles
+    search = Search(part.kernels, storages_of(part.graph, part.kernels), TARGET, 1 << 40, judge)
+    smallest = _Run(search).smallest()
+    run = _Run(replace(search, capacity_bytes=smallest.peak_bytes * sixteenths // 16))
+    best, costs = run.fastest(smallest), [smallest.cost]
+    for candidate in run.judged.values():
+        found = proven(candidate, judge)
+        assert found is candidate or (found.is_optimal and found.peak_bytes <= candidate.peak_bytes)
+        assert least(candidate.cost) <= found.cost <= most(candidate.cost)
+        costs += [found.cost] if candidate.peak_bytes <= run.search.capacity_bytes else []
+    assert best.cost == min(costs)
 
 
 def test_too_little_memory_names_the_smallest_that_is_enough() -> None:
