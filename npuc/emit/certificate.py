@@ -62,8 +62,9 @@ class _Relaxation:
         is_chosen = chosen[kernel_of]
         if not is_chosen.any():
             return flash, "flash"
-        edge = MIXES[:, MAC] * (self._lead + self.target.costs.block_drain_cycles)
-        busy = np.cumsum(least[is_chosen], axis=0) + edge
+        busy = np.cumsum(least[is_chosen], axis=0)
+        has_array = busy[:, MAC, None] > 0
+        busy = busy + has_array * MIXES[:, MAC] * (self._lead + self.target.costs.block_drain_cycles)
         found = np.vstack([busy + self._release[kernel_of[is_chosen], None], busy[-1] + MIXES[:, FLASH] * flash])
         row, mix = np.unravel_index(int(found.argmax()), found.shape)
         name = self._name(int(mix))

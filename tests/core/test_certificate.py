@@ -104,3 +104,10 @@ def test_more_memory_never_raises_the_bound(name: str) -> None:
     found = [bound(kernels, name, sram_bytes).cycles for sram_bytes in (0, 100, 500, 1000, ROOMY)]
     assert found == sorted(found, reverse=True)
     assert (found[0] > found[-1]) == (name != "soc-1k")
+
+
+def test_the_edges_of_the_array_are_not_those_of_other_units() -> None:
+    """16 channels of a pixel, 4 elements a cycle, once the stream has brought a descriptor and an instruction."""
+    ifm, ofm = (Operand(name, 0, (1, 1, 1, 16), 16, 16, 16, 16, 16) for name in ("x", "y"))
+    found = bound([Kernel("copy", "vec.copy", ("copy",), ofm, ifm)], "edge-256")
+    assert found == Certificate(64 + 16 + 4 + 64 + 8 + 4 + 4, "vector")
