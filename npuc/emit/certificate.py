@@ -102,7 +102,8 @@ class _Relaxation:
         """From the start of what has to wait of kernel i to the retirement of the last of it."""
         board = self.target.board
         if not self.kernels[i].is_mac:
-            return self._access
+            is_fill = self.kernels[i].mnemonic == "dma.fill"
+            return float(self.target.costs.dma_setup_cycles) if is_fill else self._access
         fixed = self._lead + self.target.costs.block_drain_cycles
         if need == Hit.ALL:
             return fixed + float(self._array_cycles[i])
