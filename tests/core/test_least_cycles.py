@@ -14,13 +14,14 @@ from isa.target_file import load_target
 from isa.timing import Work, block_fits, work_of
 from isa.timing.geometry import WORD_BYTES
 from npuc.compiler import Options, _lowered
-from npuc.emit.kernel_need import MIXES, Floats, least_cycles
+from npuc.emit.kernel_need import MIXES, Floats, coded_bits, least_cycles
 from npuc.graph.graph import Graph
 from npuc.lower.coding import WeightCoder
-from npuc.lower.kernel import ChannelGroup, Kernel
+from npuc.lower.kernel import ChannelGroup, Kernel, Parameters
 from npuc.schedule.blocks import Request, request_columns
 from npuc.task.task import Compute
 from tests.core.random_networks import networks
+from tests.core.test_certificate import image, pointwise
 
 TARGETS = ("edge-256", "u55-like", "edge-64", "edge-128", "u55-like-mram", "edge-256-mram", "soc-1k")
 EXAMPLES = 12
@@ -98,3 +99,15 @@ def test_no_cut_into_instructions_and_blocks_takes_less(target_name: str, accumu
                 assert (least[kernel_of == i].sum(axis=0) <= MIXES @ taken + 1e-6).all(), kernel
 
     check()
+
+
+@pytest.mark.parametrize("n_lanes", [1, 4])
+def test_coded_weights_are_never_fewer_bytes_than_they_are_taken_to_be(n_lanes: int) -> None:
+    rng = np.random.default_rng(n_lanes)
+    for spread in (0.3, 1, 3, 10, 40):
+        weights = rng.normal(0, spread, 32 * 144).round().clip(-128, 127).astype(np.int8).tobytes()
+        raw = pointwise(weights, ofm=image("y", 32), groups=(ChannelGroup(0, 32, 0, 16),),
+                        parameters=Parameters(weights=weights, weight_channel_bytes=144))  # fmt: skip
+        cuts = tuple((c, c + 8 * n_lanes) for c in range(0, 32, 8 * n_lanes))
+        stored = WeightCoder([raw]).code(raw.node, cuts).parameters
+        assert 8 * len(stored.weights) >= coded_bits(raw, 8).sum() > 0
