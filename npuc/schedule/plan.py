@@ -25,6 +25,7 @@ from npuc.schedule.memory import Storage
 from npuc.schedule.parameters import ParameterUse, earliest, misfits, needed_bytes, pack_buffers, place_loads
 from npuc.schedule.place import Earliest, Placed, place
 from npuc.schedule.policy import SEARCH, Policy
+from npuc.schedule.ranges import with_spare
 from npuc.schedule.slices import slice_sizes
 from npuc.schedule.stripes import Group
 from npuc.task.task import Plan
@@ -260,14 +261,17 @@ class _Run:
         return list(found.values())
 
     def _in_ranges(self, options: Sequence[Option], capacity: int) -> Iterator[Draft]:
-        """The drafts of the options with kernels in ranges of rows, where that makes a difference and fits."""
+        """The drafts of the options with kernels in ranges of rows and room to spare in line buffers, where that makes
+        a difference and fits."""
         keys = {id(draft): key for key, draft in reversed(self.drafts.items()) if not key[-1]}
         for draft in {id(option.draft): option.draft for option in options}.values():
             groups, streamed, _, may_stream, _ = keys[id(draft)]
-            other = self._draft(groups, streamed, capacity, may_stream=may_stream, in_ranges=True)
-            uses = pack_buffers(other.needs, *self.search.policy.buffers[0])
-            if other is not draft and needed_bytes(uses, other.live) <= capacity:
-                yield other
+            spared = (with_spare(self.drafter.book.kernels, groups, finer) for finer in (2, 1))
+            for chosen in dict.fromkeys((*spared, groups)):
+                other = self._draft(chosen, streamed, capacity, may_stream=may_stream, in_ranges=True)
+                uses = pack_buffers(other.needs, *self.search.policy.buffers[0])
+                if other is not draft and needed_bytes(uses, other.live) <= capacity:
+                    yield other
 
     def _cost(self, draft: Draft, uses: Sequence[ParameterUse], cycles: int) -> int:
         """Of a draft that runs for some cycles."""

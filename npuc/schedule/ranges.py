@@ -10,12 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from isa.instructions import BY_MNEMONIC, Queue
 from isa.record import WORD_BYTES
 from isa.target import Target
 from npuc.lower.kernel import Kernel
 from npuc.schedule.blocks import Request
 from npuc.schedule.interleave import interleaved, moved
-from npuc.schedule.stripes import rows_read
+from npuc.schedule.stripes import Group, rows_read
 from npuc.schedule.tile_model import instruction_bytes
 from npuc.schedule.tiles import Blocks
 from npuc.task.task import Call
@@ -54,6 +55,21 @@ class _Ranges:
 
     stops: dict[str, Stops] = field(default_factory=dict)
     follows: dict[str, str] = field(default_factory=dict)
+
+
+def with_spare(kernels: Sequence[Kernel], groups: Iterable[Group], finer: int = 1) -> tuple[Group, ...]:
+    """Groups with line buffers in which one unit writes a stripe while another one reads the stripe before; in `finer`
+    times as many stripes."""
+    return tuple(
+        replace(group, stripes=group.stripes * finer, spare=1)
+        if group.stripes > 1 and len({_queue(kernel) for kernel in kernels[group.start : group.stop]}) > 1
+        else group
+        for group in groups
+    )
+
+
+def _queue(kernel: Kernel) -> Queue:
+    return Queue.ARM if kernel.arm is not None else BY_MNEMONIC[kernel.mnemonic].queue
 
 
 class RangeBook:

@@ -24,6 +24,9 @@ class Group:
     stripes: int = 1
     channels: int = 0
     """Of a slice; 0: all at once."""
+    spare: int = 0
+    """Stripes for which line buffers have room beside what is alive, so that a unit writes the next while another one
+    reads."""
 
     @property
     def is_whole(self) -> bool:
@@ -181,7 +184,9 @@ class StripeBook:
         key = (group, storage)
         if key not in self._rows:
             rolls = group.stripes > 1 and can_ring(self.kernels, group, storage)
-            self._rows[key] = ring_rows(self.kernels, self.steps(group), storage) if rolls else 0
+            rows = ring_rows(self.kernels, self.steps(group), storage) if rolls else 0
+            written = (step.y for step in self.steps(group) if self.kernels[step.kernel].ofm.storage == storage)
+            self._rows[key] = rows + group.spare * max(map(len, written), default=0) if rows else 0
         return self._rows[key]
 
     def window(self, group: Group, storage: str) -> int:

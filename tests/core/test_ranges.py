@@ -28,6 +28,7 @@ from npuc.schedule.parameters import earliest, pack_buffers
 from npuc.schedule.place import Placed, place
 from npuc.schedule.plan import Search, schedule
 from npuc.schedule.policy import POLICIES, SEARCH
+from npuc.schedule.ranges import with_spare
 from npuc.schedule.stripes import Group
 from npuc.task.task import Compute
 from npuc.task.text import Scheduled, format_plan, parse_plan
@@ -77,7 +78,8 @@ def groupings(draw: st.DrawFn, kernels: list[Kernel]) -> list[Group]:
     while (start := groups[-1].stop if groups else 0) < len(kernels):
         stop = min(start + draw(st.sampled_from((1, 1, 1, 2, 3))), len(kernels))
         spatial = stop - start > 1 and all(kernel.spatial for kernel in kernels[start:stop])
-        groups.append(Group(start, stop, draw(st.integers(2, 4))) if spatial else Group(start, start + 1))
+        stripes, spare = draw(st.integers(2, 4)), draw(st.integers(0, 1))
+        groups.append(Group(start, stop, stripes, spare=spare) if spatial else Group(start, start + 1))
     return groups
 
 
@@ -161,6 +163,27 @@ def test_only_the_search_runs_kernels_beside_each_other() -> None:
         assert (order == sorted(order)) == (name != "search")
         cycles[name] = judge(plan)
     assert cycles["search"] < min(cycles["in order"], cycles["greedy"], cycles["layerwise"])
+
+
+def test_a_line_buffer_with_a_spare_stripe_lets_both_units_run() -> None:
+    target = load_target("u55-like")
+    part = parted(conv_and_pool(), target)
+    striped = [Group(0, 2, 8), Group(2, len(part.kernels))]
+    spared = list(with_spare(part.kernels, striped))
+    assert spared == [replace(striped[0], spare=1), striped[1]]
+    plans = [placed(drafted(part, target, groups, frozenset())[0], target).plan for groups in (striped, spared)]
+    rings = [plan.buffer["y"].ring_rows for plan in plans]
+    assert 0 < rings[0] < rings[1] < 32
+    assert Judge(target).cycles(plans[1]) < Judge(target).cycles(plans[0])
+
+
+def test_only_groups_of_several_units_have_a_spare_stripe() -> None:
+    target = load_target("u55-like")
+    kernels = parted(conv_and_pool(), target).kernels
+    groups = (Group(0, 1, 2), Group(1, 2))
+    assert with_spare(kernels, groups) == groups
+    both = Group(0, 2, 3)
+    assert with_spare(kernels, (both,), 2) == (Group(0, 2, 6, spare=1),)
 
 
 def test_spans_cover_what_is_touched_before_and_behind_them() -> None:

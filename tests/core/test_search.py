@@ -57,7 +57,8 @@ def test_peak_of_a_group_is_that_of_the_whole_network_while_it_runs(graph: Graph
             groups.append(Group(start, stop, channels=8))
             continue
         can_stripe = stop - start > 1 and all(kernel.spatial for kernel in part.kernels[start:stop])
-        groups.append(Group(start, stop, data.draw(st.integers(2, 5)) if can_stripe else 1))
+        stripes, spare = (data.draw(st.integers(2, 5)), data.draw(st.integers(0, 2))) if can_stripe else (1, 0)
+        groups.append(Group(start, stop, stripes, spare=spare))
     assume(groups)
     steps, owner = expand_all(book, groups)
     live = profile(live_ranges(book, storages, groups, steps, owner), len(steps))
