@@ -32,8 +32,9 @@ from npuc.lower import (
     with_stores,
 )
 from npuc.lower.kernel import RULES
+from npuc.lower.product_on_array import product_on_array
 from npuc.ops.structure import Slice
-from npuc.schedule.blocks import work_columns
+from npuc.schedule.blocks import Request, choose_blocks, work_columns
 from npuc.task.fields import fill_fields, layer_fields, region_fields
 from npuc.task.task import Compute
 
@@ -93,7 +94,7 @@ def _lower(placed: Graph, target: Target, reasons: Mapping[str, Reason]) -> tupl
         if node.name in reasons:
             return [_on_arm(placed, node, target, reasons[node.name])]
         try:
-            found = lower_node(placed, node, target)
+            found = [_cheaper_unit(kernel, target) for kernel in lower_node(placed, node, target)]
         except ValueError as error:
             refused[node.name] = Reason(str(error))
             return []
@@ -105,6 +106,28 @@ def _lower(placed: Graph, target: Target, reasons: Mapping[str, Reason]) -> tupl
     kernels = [kernel for node in placed.nodes for kernel in lowered(node)]
     stored = with_stores(kernels, [lowered(node) for node in store_nodes(placed)])
     return delayed(stored, _kept(placed)), refused
+
+
+def _cheaper_unit(kernel: Kernel, target: Target) -> Kernel:
+    """A product where it takes fewer cycles: on the vector unit or, with a factor for each channel, on the array."""
+    product = product_on_array(kernel)
+    if product is None or any(_misfits(product, target)) or any(_misfits(kernel, target)):
+        return kernel
+    return min(kernel, product, key=lambda choice: _cycles_alone(choice, target))
+
+
+def _cycles_alone(kernel: Kernel, target: Target) -> int:
+    """Cycles of a kernel alone on the machine, while the flash reads as many bytes as it has parameters."""
+    (choice,) = choose_blocks([Request(kernel, _whole(kernel))], target)
+    busy = kernel.space[0] * choice.cycles
+    return max(busy, kernel.parameters.n_bytes // target.board.flash_bytes_per_cycle)
+
+
+def _whole(kernel: Kernel) -> Compute:
+    """A kernel's last batch entry, in one instruction."""
+    n, rows, pixels, channels = kernel.space
+    k = range(kernel.groups[0].k, kernel.groups[0].k + kernel.groups[0].k_channels) if kernel.groups else range(1)
+    return Compute(kernel.node, kernel.mnemonic, n - 1, range(rows), range(pixels), range(channels), k)
 
 
 def _kept(placed: Graph) -> set[str]:
@@ -126,9 +149,7 @@ def _on_arm(placed: Graph, node: Node, target: Target, reason: Reason) -> Kernel
 
 def _misfits(kernel: Kernel, target: Target) -> Iterator[Reason]:
     """What a kernel asks for beyond the fields of its instruction and descriptor, or beyond the buffers."""
-    n, rows, pixels, channels = kernel.space
-    k = range(kernel.groups[0].k, kernel.groups[0].k + kernel.groups[0].k_channels) if kernel.groups else range(1)
-    whole = Compute(kernel.node, kernel.mnemonic, n - 1, range(rows), range(pixels), range(channels), k)
+    whole, (n, rows, pixels, channels) = _whole(kernel), kernel.space
     if kernel.mnemonic == "dma.fill":
         yield from _overflows(DMA.fields, fill_fields(kernel.ofm, whole))
         return
@@ -142,7 +163,7 @@ def _misfits(kernel: Kernel, target: Target) -> Iterator[Reason]:
     if kernel.is_mac:
         smallest = replace(whole, y=range(1), x=range(1), c=range(min(channels, 8)))
         if not block_fits(work_columns(kernel, [smallest]), target).all():
-            yield Reason(f"no block fits the buffers: {k.stop - k.start} input channels, kernel {kernel.window.kernel}")
+            yield Reason(f"no block fits the buffers: {len(whole.k)} input channels, kernel {kernel.window.kernel}")
 
 
 def _overflows(fields: Iterable[Field], values: Mapping[str, int]) -> Iterator[Reason]:

@@ -87,13 +87,21 @@ class WatchedBinding(Binding):
         touched = self.memories.touched
         n_aside, n_constants = len(touched.aside), len(touched.constants)
         access = super().reads(prefix, region)
-        in_place = prefix == "ifm2" or self.mnemonic in IN_PLACE
+        in_place = prefix == "ifm2" or self.mnemonic in IN_PLACE or self._scales_pixels
         if in_place and _same_places(self.operand(prefix), self.operand("ofm")):
             del touched.aside[n_aside:]
         touched.operands[prefix] = touched.constants[n_constants:]
         del touched.constants[n_constants:]
         touched.read_rows += self._rows(prefix, region)
         return access
+
+    @property
+    def _scales_pixels(self) -> bool:
+        """A depthwise convolution of one tap at every pixel: it reads an input element for that of its own place."""
+        layer = self.descriptor
+        window = (layer[name] for name in ("kernel_h", "kernel_w", "stride_h", "stride_w"))
+        is_point = set(window) == {1} and not layer["pad_top"] and not layer["pad_left"]
+        return self.mnemonic == "mac.depthwise" and is_point
 
     def writes(self, region: Region) -> Access:
         access = super().writes(region)

@@ -26,7 +26,7 @@ from npuc.errors import InvalidGraph
 from npuc.graph.types import Array
 from npuc.lower.kernel import ALIGNMENT, Kernel
 from npuc.task.accesses import Touched, located, touched
-from npuc.task.fields import fill_fields, fill_offset, layer_fields, region_fields
+from npuc.task.fields import fill_fields, first_byte, layer_fields, region_fields
 from npuc.task.task import Buffer, Call, Compute, Load, Plan
 from npuc.task.task import Work as Computing
 
@@ -284,7 +284,7 @@ class _Sketcher:
         """Row of what an instruction costs wherever its operands are in SRAM."""
         kernel = variant.kernel
         if task.mnemonic == "dma.fill":
-            filled, start = fill_fields(kernel.ofm, task), _SRAM + fill_offset(kernel.ofm, task) % ALIGNMENT
+            filled, start = fill_fields(kernel.ofm, task), _SRAM + first_byte(kernel.ofm, task) % ALIGNMENT
             return self._costs.place("dma.fill", (*filled.values(), start), {**filled, "destination": start})
         memory = _FLASH if variant.is_streamed else _SRAM
         words = kernel.parameters.piece(task.c).coded_words if kernel.parameters.weights else 0
@@ -293,8 +293,11 @@ class _Sketcher:
         held = tuple((variant.rings.get(item.storage, 0), item.block, item.c0) for item in kernel.operands)
         key = (kernel.node, variant.is_streamed, held, words, len(kernel.parameters.code_table), region)
         record = layer_fields(kernel, lambda _: _SRAM, variant.rings, memory, task.block)
+        weights = memory
+        if kernel.computed_weights and kernel.ifm2 is not None:
+            weights = _SRAM + first_byte(kernel.ifm2, task) % ALIGNMENT
         return self._costs.place(
-            task.mnemonic, key, {**record, **region_fields(task), "weights": memory, "coded_words": words}
+            task.mnemonic, key, {**record, **region_fields(task), "weights": weights, "coded_words": words}
         )
 
     def _call(self, task: Call, extra: int | None, held: int) -> None:

@@ -49,7 +49,8 @@ class Records:
         key = id(kernel), block, *(rings.get(item.storage, 0) for item in kernel.operands)
         if key not in self._templates:
             record, parameters = layer_fields(kernel, lambda _: 0, rings, 0, block), kernel.parameters
-            sources = [item.storage if item is not None else "" for item in (kernel.ofm, kernel.ifm, kernel.ifm2)]
+            tensors = (kernel.described.get(prefix) for prefix in ("ofm", "ifm", "ifm2"))
+            sources = [item.storage if item is not None else "" for item in tensors]
             sources += [PARAMETERS if present else "" for present in (parameters.scales, parameters.table)]
             offsets = [record.get(name, 0) for name in ADDRESSES]
             template = _Template(self.number(record), tuple(zip(sources, offsets, strict=True)))

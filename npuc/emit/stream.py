@@ -19,7 +19,7 @@ from npuc.emit.waits import Conditions, WaitTracker
 from npuc.errors import InvalidGraph
 from npuc.lower.kernel import ALIGNMENT, Kernel
 from npuc.task.accesses import accesses
-from npuc.task.fields import fill_fields, fill_offset, layer_fields, region_fields
+from npuc.task.fields import fill_fields, first_byte, layer_fields, region_fields
 from npuc.task.origin import shared_records
 from npuc.task.task import Buffer, Call, Compute, Load, Plan, Task, weight_bytes
 
@@ -129,12 +129,14 @@ class Emitter:
         if task.mnemonic == "dma.fill":
             region = fill_fields(kernel.ofm, task)
             slot = self._slot(index, encode_record(DMA, region).ljust(32, b"\0"))
-            start = self._sram(kernel.ofm.storage) + fill_offset(kernel.ofm, task)
+            start = self._sram(kernel.ofm.storage) + first_byte(kernel.ofm, task)
             return {"slot": slot, "destination": start, "value": kernel.fields["value"]}, region
         record, origin = self.shared.get((task.kernel, task.block)) or (self._record(kernel, task), {})
         slot = self._slot(index, encode_record(LAYER, record, trim=True))
         values = {**region_fields(task), **origin, "slot": slot}
-        if kernel.parameters.weights:
+        if kernel.computed_weights and kernel.ifm2 is not None:
+            values["weights"] = self._sram(kernel.ifm2.storage) + first_byte(kernel.ifm2, task)
+        elif kernel.parameters.weights:
             values["weights"] = self._parameters(kernel, *weight_bytes(kernel, task))
             values["coded_words"] = kernel.parameters.piece(task.c).coded_words
         return values, record

@@ -140,6 +140,8 @@ class Kernel:
     """The channels must not be cut (softmax)."""
     shares: str = ""
     """Kernel that has the same parameters, which are stored and loaded once; empty: they are its own."""
+    computed_weights: bool = False
+    """`ifm2` holds the weights, raw; the output stage does not see it."""
     arm: ArmNode | None = None
 
     @property
@@ -163,6 +165,12 @@ class Kernel:
     def operands(self) -> tuple[Operand, ...]:
         """What it writes, and what instructions of the NPU read."""
         return tuple(operand for operand in (self.ofm, self.ifm, self.ifm2) if operand is not None)
+
+    @property
+    def described(self) -> dict[str, Operand]:
+        """The operands in its descriptor, by the prefix of their fields."""
+        found = {"ofm": self.ofm, "ifm": self.ifm, "ifm2": None if self.computed_weights else self.ifm2}
+        return {prefix: operand for prefix, operand in found.items() if operand is not None}
 
     @property
     def is_mac(self) -> bool:

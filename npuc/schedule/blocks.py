@@ -64,7 +64,7 @@ def _work_row(request: Request) -> dict[str, int]:
         return fill_fields(kernel.ofm, task) | {"destination": SRAM}
     parameters = FLASH if request.streamed else SRAM
     values = layer_fields(kernel, lambda _: SRAM, {}, parameters, task.block) | region_fields(task)
-    values["weights"] = parameters
+    values["weights"] = SRAM if kernel.computed_weights else parameters
     if kernel.is_mac:
         values["coded_words"] = _coded_words(kernel, len(task.c))
     return values

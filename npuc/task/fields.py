@@ -23,9 +23,7 @@ def layer_fields(
     """Every field of the kernel's layer descriptor; `head_address` is where its scales, table and operand lie."""
     parameters = kernel.parameters
     values = {**_DEFAULTS, **kernel.fields}
-    for prefix, operand in (("ofm", kernel.ofm), ("ifm", kernel.ifm), ("ifm2", kernel.ifm2)):
-        if operand is None:
-            continue
+    for prefix, operand in kernel.described.items():
         inside = operand.storage == PARAMETERS
         base = head_address + parameters.operand_offset if inside else address(operand.storage)
         values |= operand.fields(prefix, base, 0 if inside else rings.get(operand.storage, 0))
@@ -59,7 +57,8 @@ def fill_fields(operand: Operand, task: Compute) -> dict[str, int]:
     }  # fmt: skip
 
 
-def fill_offset(operand: Operand, task: Compute) -> int:
-    """Byte of the storage at which the task's region begins."""
+def first_byte(operand: Operand, task: Compute) -> int:
+    """Byte of the storage at which the task's region of an operand begins whose channels lie side by side."""
+    block, channel = divmod(task.c.start, operand.c0)
     first = operand.offset_bytes + task.n * operand.batch + task.y.start * operand.row
-    return first + task.x.start * operand.pixel + task.c.start * operand.element_bytes
+    return first + task.x.start * operand.pixel + block * operand.block + channel * operand.element_bytes

@@ -129,5 +129,17 @@ class RaceSearch:
 
 def _is_in_place(decoded: Decoded, source: Access, target: Access) -> bool:
     """Whether every output element replaces the input element that it was computed from."""
-    elementwise = source.role == "ifm2" or decoded.spec.mnemonic in SAME_PLACE
+    elementwise = source.role == "ifm2" or decoded.spec.mnemonic in SAME_PLACE or _is_scaling(decoded, source)
     return elementwise and source.place == target.place
+
+
+def _is_scaling(decoded: Decoded, source: Access) -> bool:
+    """A depthwise kernel of one tap on the pixels themselves: the array has each before the output stage has its
+    product, and needs it for no other."""
+    layer = decoded.layer
+    return (
+        decoded.spec.mnemonic == "mac.depthwise"
+        and source.role == "ifm"
+        and all(layer[f"{name}_{axis}"] == 1 for name in ("kernel", "stride") for axis in "hw")
+        and layer["pad_top"] == layer["pad_left"] == 0
+    )

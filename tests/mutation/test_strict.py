@@ -97,6 +97,19 @@ def test_convolution_in_place_overwrites_its_own_input() -> None:
     assert found[0].message == "instruction 2 (mac.conv) overwrites its own input"
 
 
+@pytest.mark.parametrize(("changes", "instructions"), [
+    ({"ofm_base": sram(0)}, []), ({"ofm_base": sram(8)}, [(1, 1)]), ({"ofm_base": sram(0), "kernel_w": 2}, [(1, 1)]),
+    ({"ofm_base": sram(0), "kernel_h": 3, "pad_top": 1}, [(1, 1)]), ({"ofm_base": sram(0), "stride_w": 2}, [(1, 1)]),
+])  # fmt: skip
+def test_only_a_depthwise_convolution_of_one_tap_may_write_in_place(
+    changes: dict[str, int], instructions: list[tuple[int, int]]
+) -> None:
+    assembly = Assembly()
+    values = {**whole(8), "width": 2, "k": 0, "k_channels": 1, "weights": assembly.constant(bytes(64))}
+    assembly.add("mac.depthwise", values, {**conv_layer(8, 8, scales(assembly, 8)), **changes})
+    assert [item.instructions for item in check(load(assembly.container([INPUT])))] == instructions
+
+
 def test_part_of_an_input_overwritten_before_its_reader() -> None:
     assembly = loaded()
     assembly.add("dma.load", {"source": assembly.constant(bytes(16)), "destination": sram(0x70), "length": 16})

@@ -8,6 +8,7 @@ from isa.errors import IsaError
 from isa.state import StateEntry, encode_states
 from npuc.verify import Verdict, verify_program
 from tests.simulator.assemble import SRAM_BYTES, WHOLE_SRAM, Assembly, io_entry, sram
+from tests.simulator.layer import SIDE, conv_layer, scales, whole
 from tests.verify.networks import compile_for, conv_add_softmax
 
 PLANE: dict[str, int] = {"height": 1, "width": 16, "channels": 16}
@@ -172,6 +173,20 @@ def test_instruction_may_replace_its_input_only_in_place() -> None:
     shifted.table(layer(0, 16))
     assert in_place.verdict().ok
     assert raced(shifted.verdict()) == [(1, 1)]
+
+
+@pytest.mark.parametrize(("changes", "races"), [
+    ({"ofm_base": sram(0)}, []), ({"ofm_base": sram(8)}, [(1, 1)]), ({"ofm_base": sram(0), "kernel_w": 2}, [(1, 1)]),
+    ({"ofm_base": sram(0), "kernel_h": 3, "pad_top": 1}, [(1, 1)]), ({"ofm_base": sram(0), "stride_w": 2}, [(1, 1)]),
+])  # fmt: skip
+def test_only_a_depthwise_convolution_of_one_tap_may_replace_its_input(
+    changes: dict[str, int], races: list[tuple[int, int]]
+) -> None:
+    program = Assembly()
+    values = {**whole(8), "width": 2, "k": 0, "k_channels": 1, "weights": program.constant(bytes(64))}
+    program.add("mac.depthwise", values, {**conv_layer(8, 8, scales(program, 8)), **changes})
+    image = io_entry("x", "in", "int8", (SIDE, SIDE, 8), 0)
+    assert raced(verify_program(program.container([image]), sram_bytes=SRAM_BYTES)) == races
 
 
 def test_counts_are_modulo_2_to_the_16() -> None:
