@@ -154,7 +154,7 @@ class Kernel:
         """Iteration space [n, rows, pixels, channels]."""
         return self.ofm.shape
 
-    @property
+    @cached_property
     def reads(self) -> frozenset[str]:
         """Storages that it reads, and those that it needs while it runs."""
         if self.arm is not None:

@@ -14,7 +14,7 @@ from npuc.schedule.blocks import Choice, Request, busy_for
 from npuc.schedule.follow_kernel import TaskTable, table_of
 from npuc.schedule.group_peaks import GroupPeaks
 from npuc.schedule.memory import Live, Storage, aligned, expand_all, live_ranges, profile
-from npuc.schedule.parameters import Need, Profile, needs_of
+from npuc.schedule.parameters import Need, ParameterUse, Profile, needs_of, pack_buffers
 from npuc.schedule.policy import Policy
 from npuc.schedule.ranges import RangeBook
 from npuc.schedule.stripes import Group, Step, StripeBook
@@ -28,7 +28,6 @@ from npuc.schedule.tiles import (
     tile_request,
     tile_sizes,
     tile_tasks,
-    with_blocks,
 )
 from npuc.task.task import Call, Compute, Work, channel_cuts
 
@@ -57,6 +56,17 @@ class Draft:
     def needs(self) -> list[Need]:
         """Parameters that its tasks need in SRAM."""
         return needs_of(self.kernels, self.computes, self.streamed)
+
+    def packed(self, smallest_bytes: int, largest_bytes: int) -> tuple[ParameterUse, ...]:
+        """Its parameters in buffers, as `pack_buffers` makes them."""
+        sizes = smallest_bytes, largest_bytes
+        if sizes not in self._packed:
+            self._packed[sizes] = tuple(pack_buffers(self.needs, *sizes))
+        return self._packed[sizes]
+
+    @cached_property
+    def _packed(self) -> dict[tuple[int, int], tuple[ParameterUse, ...]]:
+        return {}
 
     @cached_property
     def crowded(self) -> list[Work]:
@@ -133,11 +143,11 @@ class Drafter:
         requests, spans = _requests(kernels, steps, chosen, in_flash)
         if in_ranges:
             requests, spans = self.ranges.cut(requests, spans)
-        computes = with_blocks(requests, self.blocks)
+        costs = self._costs(requests)
+        computes = _with_blocks(requests, costs)
         cuts = channel_cuts(computes)
         coded = [self.coder.code(k.node, cuts.get(k.node, ())).in_windows(windows) for k in self.kernels]
         lives = _over_tasks(lives, spans)
-        costs = self._costs(requests)
         roof = self._roof(computes, costs, coded, in_flash)
         return Draft(coded, computes, lives, in_flash, costs, roof)
 
@@ -192,10 +202,11 @@ class Drafter:
     def _costs(self, requests: Sequence[Request | Call]) -> list[Choice]:
         """What each task costs."""
         nodes = {kernel.node: kernel.arm for kernel in self.kernels}
+        chosen = iter(self.blocks.prepare(request for request in requests if isinstance(request, Request)))
         found = []
         for request in requests:
             if isinstance(request, Request):
-                found.append(self.blocks.of(request))
+                found.append(next(chosen))
             else:
                 node = nodes[request.kernel]
                 cycles = node.cycles[request.index] if node is not None else 0
@@ -227,6 +238,14 @@ def _requests(
         in_flash = kernel.owner in streamed
         requests += [Request(kernel, task, in_flash) if isinstance(task, Compute) else task for task in tasks]
     return requests, spans
+
+
+def _with_blocks(requests: Sequence[Request | Call], costs: Sequence[Choice]) -> list[Work]:
+    """The tasks of the requests with their block shapes, and the calls as they are."""
+    return [
+        replace(request.task, block=cost.block) if isinstance(request, Request) else request
+        for request, cost in zip(requests, costs, strict=True)
+    ]
 
 
 def _over_tasks(lives: Sequence[Live], spans: Sequence[range]) -> list[Live]:

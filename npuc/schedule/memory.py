@@ -71,7 +71,7 @@ def live_of(book: StripeBook, storage: Storage, first: int, last: int, group: Gr
     rows = book.ring_rows(group, storage.name) if group is not None else 0
     window = book.window(group, storage.name) if group is not None else 0
     if rows or window:
-        operand = next(kernel.ofm for kernel in book.kernels if kernel.ofm.storage == storage.name)
+        operand = book.written(storage.name)
         if rows and rows < operand.shape[1]:
             return Live(storage.name, aligned(rows * operand.row_bytes), first, last, rows)
         if window and window < operand.shape[3]:

@@ -22,7 +22,7 @@ from npuc.schedule.energy import least_picojoules
 from npuc.schedule.estimate import follow, lower_bound
 from npuc.schedule.grouping import choose_groups
 from npuc.schedule.memory import Storage
-from npuc.schedule.parameters import ParameterUse, earliest, misfits, needed_bytes, pack_buffers, place_loads
+from npuc.schedule.parameters import ParameterUse, earliest, misfits, needed_bytes, place_loads
 from npuc.schedule.place import Earliest, Placed, place
 from npuc.schedule.policy import SEARCH, Policy
 from npuc.schedule.ranges import with_spare
@@ -249,7 +249,7 @@ class _Run:
         found: dict[tuple[int, tuple[ParameterUse, ...]], Option] = {}
         for draft in drafts:
             for sizes in self.search.policy.buffers:
-                uses = tuple(pack_buffers(draft.needs, *sizes))
+                uses = draft.packed(*sizes)
                 if (id(draft), uses) in found:
                     continue
                 limits = earliest(uses, draft.computes, self.search.policy)
@@ -269,7 +269,7 @@ class _Run:
             spared = (with_spare(self.drafter.book.kernels, groups, finer) for finer in (2, 1))
             for chosen in dict.fromkeys((*spared, groups)):
                 other = self._draft(chosen, streamed, capacity, may_stream=may_stream, in_ranges=True)
-                uses = pack_buffers(other.needs, *self.search.policy.buffers[0])
+                uses = other.packed(*self.search.policy.buffers[0])
                 if other is not draft and needed_bytes(uses, other.live) <= capacity:
                     yield other
 
@@ -309,7 +309,7 @@ class _Run:
                 while (groups, streamed, may_stream) not in seen:
                     seen.add((groups, streamed, may_stream))
                     draft = self._draft(groups, streamed, capacity, may_stream=may_stream)
-                    too_large = misfits(pack_buffers(draft.needs, *policy.buffers[0]), draft.live, capacity)
+                    too_large = misfits(draft.packed(*policy.buffers[0]), draft.live, capacity)
                     if not too_large:
                         yield draft
                     streamed |= too_large

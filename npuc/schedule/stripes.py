@@ -108,17 +108,15 @@ def _rows_holding(ofm: Operand, operand: Operand, stop: int) -> int:
     return min(max(stop + first - of_result, 0), ofm.shape[1])
 
 
-def can_ring(kernels: Sequence[Kernel], group: Group, storage: str) -> bool:
-    """True when the storage lives inside the group only and its rows can roll through a line buffer."""
-    inside = range(group.start, group.stop)
+def can_roll(kernels: Sequence[Kernel], storage: str) -> bool:
+    """True when the rows of a storage that only these kernels touch can roll through a line buffer."""
     row, rows = None, None
-    for i, kernel in enumerate(kernels):
-        if kernel.arm is not None and storage in kernel.reads:
+    for kernel in kernels:
+        operands = [operand for operand in kernel.operands if operand.storage == storage]
+        if storage in kernel.reads and (kernel.arm is not None or not operands):
             return False
-        for operand in (kernel.ofm, kernel.ifm, kernel.ifm2):
-            if operand is None or operand.storage != storage:
-                continue
-            if i not in inside or not kernel.spatial or kernel.whole_input or not _rolls(operand):
+        for operand in operands:
+            if not kernel.spatial or kernel.whole_input or not _rolls(operand):
                 return False
             if row not in (None, operand.row) or rows not in (None, operand.shape[1]):
                 return False
@@ -172,6 +170,13 @@ class StripeBook:
         self.slices = SliceBook(kernels)
         self._steps: dict[Group, list[Step]] = {}
         self._rows: dict[tuple[Group, str], int] = {}
+        self._touching: dict[str, list[int]] = {}
+        self._written: dict[str, Operand] = {}
+        self._rolls: dict[str, bool] = {}
+        for i, kernel in enumerate(kernels):
+            self._written.setdefault(kernel.ofm.storage, kernel.ofm)
+            for storage in {kernel.ofm.storage, *kernel.reads}:
+                self._touching.setdefault(storage, []).append(i)
 
     def steps(self, group: Group) -> list[Step]:
         """Steps of a group in order."""
@@ -183,11 +188,24 @@ class StripeBook:
         """Rows of the line buffer that a storage of the group needs; 0 when it must be held whole."""
         key = (group, storage)
         if key not in self._rows:
-            rolls = group.stripes > 1 and can_ring(self.kernels, group, storage)
+            rolls = group.stripes > 1 and self.can_ring(group, storage)
             rows = ring_rows(self.kernels, self.steps(group), storage) if rolls else 0
             written = (step.y for step in self.steps(group) if self.kernels[step.kernel].ofm.storage == storage)
             self._rows[key] = rows + group.spare * max(map(len, written), default=0) if rows else 0
         return self._rows[key]
+
+    def can_ring(self, group: Group, storage: str) -> bool:
+        """Whether a storage lives inside the group only and its rows can roll through a line buffer."""
+        touching = self._touching[storage]
+        if touching[0] < group.start or touching[-1] >= group.stop:
+            return False
+        if storage not in self._rolls:
+            self._rolls[storage] = can_roll([self.kernels[i] for i in touching], storage)
+        return self._rolls[storage]
+
+    def written(self, storage: str) -> Operand:
+        """What the first kernel that writes a storage says of it."""
+        return self._written[storage]
 
     def window(self, group: Group, storage: str) -> int:
         """Channels of the window in which a storage of the group is held; 0 when it must be held whole."""

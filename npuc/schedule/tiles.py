@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 
 from isa.target import Target
@@ -38,17 +38,17 @@ class Blocks:
         self._numbers: dict[Hashable, int] = {}
         self._known: dict[Hashable, Choice] = {}
 
-    def prepare(self, requests: Iterable[Request]) -> None:
-        """Choose the blocks of many tasks at once."""
-        new = {key: _typical(request) for request in requests if (key := self._key(request)) not in self._known}
-        self._known |= zip(new, choose_blocks(list(new.values()), self._target), strict=True)
+    def prepare(self, requests: Iterable[Request]) -> list[Choice]:
+        """Best block shapes of many tasks and their cycles; those that are new are chosen at once."""
+        asked = [(self._key(request), request) for request in requests]
+        new = {key: request for key, request in asked if key not in self._known}
+        typical = [_typical(request) for request in new.values()]
+        self._known |= zip(new, choose_blocks(typical, self._target), strict=True)
+        return [self._known[key] for key, _ in asked]
 
     def of(self, request: Request) -> Choice:
         """Best block shape of a task and its cycles."""
-        key = self._key(request)
-        if key not in self._known:
-            self.prepare([request])
-        return self._known[key]
+        return self.prepare([request])[0]
 
     def _key(self, request: Request) -> Hashable:
         kernel, task = request.kernel, request.task
@@ -143,11 +143,3 @@ def tile_tasks(kernel: Kernel, y: range, c: range, channels: int) -> list[Work]:
                 tasks.append(Compute(kernel.node, kernel.mnemonic, batch, y, range(width), tile, k))
     return tasks
 
-
-def with_blocks(requests: Sequence[Request | Call], blocks: Blocks) -> list[Work]:
-    """The tasks of the requests with their best block shapes, and the calls as they are."""
-    blocks.prepare(request for request in requests if isinstance(request, Request))
-    return [
-        replace(request.task, block=blocks.of(request).block) if isinstance(request, Request) else request
-        for request in requests
-    ]

@@ -21,7 +21,7 @@ from npuc.ops.window import Window
 from npuc.partition import ERROR, partition
 from npuc.schedule.memory import aligned
 from npuc.schedule.parameters import ParameterUse, misfits, place_loads
-from npuc.schedule.stripes import Group, Step, can_ring, expand, ring_rows
+from npuc.schedule.stripes import Group, Step, StripeBook, expand, ring_rows
 from npuc.task.task import Buffer, Part
 from tests.core.random_networks import networks
 
@@ -66,12 +66,33 @@ def test_stripes_compute_every_row_once_and_read_none_before_it_is_written(case:
 @given(case=striped())
 def test_line_buffers_keep_every_row_that_is_still_read(case: tuple[list[Kernel], Group]) -> None:
     kernels, group = case
-    steps = expand(kernels, group)
+    steps, book = expand(kernels, group), StripeBook(kernels)
     written = {kernel.ofm.storage for kernel in kernels[group.start : group.stop]}
     read = {o.storage for step in steps for o, _ in rows_read(kernels[step.kernel], step.y)}
     for storage in sorted(written & read):
-        if can_ring(kernels, group, storage):
+        assert book.can_ring(group, storage) == can_ring(kernels, group, storage)
+        if book.can_ring(group, storage):
             roll(kernels, steps, storage, ring_rows(kernels, steps, storage))
+
+
+def can_ring(kernels: list[Kernel], group: Group, storage: str) -> bool:
+    """Whether a storage is one image that only kernels of the group touch, row by row, and all with the same rows."""
+    rows = set()
+    for i, kernel in enumerate(kernels):
+        if kernel.arm is not None and storage in kernel.reads:
+            return False
+        for operand in (kernel.ofm, kernel.ifm, kernel.ifm2):
+            if operand is None or operand.storage != storage:
+                continue
+            if not group.start <= i < group.stop or not kernel.spatial or kernel.whole_input:
+                return False
+            row_bytes = operand.row if operand.is_pixel_major else operand.block // operand.shape[1]
+            if operand.shape[0] != 1 or operand.row == 0 or row_bytes != operand.row:
+                return False
+            if operand.offset_bytes >= (operand.row if operand.is_pixel_major else 1):
+                return False
+            rows.add((operand.row, operand.shape[1]))
+    return len(rows) <= 1
 
 
 def roll(kernels: list[Kernel], steps: list[Step], storage: str, n_rows: int) -> None:
