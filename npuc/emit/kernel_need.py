@@ -119,7 +119,7 @@ def _array_least(kernel: Kernel, task: Compute, cycles: float, written: float, t
     ports, traffic_of = _Ports.of(target), _conv_traffic if kernel.mnemonic == "mac.conv" else _depthwise_traffic
     traffic = traffic_of(kernel, task, target)
     residual = 0.0
-    if kernel.ifm2 is not None:
+    if kernel.ifm2 is not None and not kernel.computed_weights:
         residual = float(math.prod(kernel.space[:3]) * _words(kernel.ifm2, task.c))
     array, read = MIXES[:, MAC, None] * PARTS[:, _TO_READ], MIXES[:, READ, None]  # [mixes, parts]
     write = MIXES[:, MAC, None] * PARTS[:, _TO_WRITE] + MIXES[:, WRITE, None]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from isa.arithmetic import mul, quantize_multiplier, requantize
 from isa.target_file import load_target
 from npuc.compiler import Compiled, Options, compile_model
+from npuc.emit.certificate import certify_cycles
 from npuc.graph.graph import Graph, Node, evaluate, verify
 from npuc.graph.types import Array, QuantParams, TensorType
 from npuc.lower.kernel import Kernel
@@ -87,7 +88,17 @@ def check(graph: Graph, target: str, rng: np.random.Generator, sram_bytes: int |
     inputs = {name: rng.integers(-128, 128, graph.values[name].shape).astype(np.int8) for name in graph.inputs}
     got = Machine(load(compiled.program), sram_bytes, strict=True).run(inputs)
     assert np.array_equal(got["z"], evaluate(graph, inputs)["z"])
+    assert compiled.report["cycles"]["lower_bound"] <= compiled.report["cycles"]["predicted"]
     return compiled
+
+
+def test_the_bound_of_a_product_counts_its_factors_as_weights(rng: np.random.Generator) -> None:
+    op = QMul(Rescale(1275558024, 38), -128, -128, 5, FULL)
+    kernel = product_kernel(network(Shape(channels=64, rows=56, pixels=56), op, rng), "u55-like")
+    assert kernel.mnemonic == "mac.depthwise"
+    elements = 64 * 56 * 56
+    bound = certify_cycles([kernel], load_target("u55-like"), 1 << 20).cycles
+    assert 2 * elements // 8 <= bound < 2.1 * elements // 8
 
 
 def unit_of(compiled: Compiled) -> str:
