@@ -19,24 +19,24 @@ from npuc.task.text import Scheduled
 Judge = Callable[[Plan], int]
 """Exact cost of a placed plan: cycles, or picojoules."""
 
-PROOF_SHARE = 1024
-"""A proof may change a cost by this part of it, up or down."""
+FASTER, SLOWER = 256, 1024
+"""A proof may lower or raise a cost by these parts of it."""
 
 CLAIMS_AHEAD = (CLAIMED_AHEAD, 3, 2)
 """Tasks by which buffers are claimed before their bytes are expected; the fewer, the easier to pack."""
 
-N_SEARCHES = 8
+N_SEARCHES = 16
 """For placements at the bound."""
 
 
 def least(cost: int) -> int:
     """What a candidate of this cost takes at least with a proof; it never falls when the cost rises."""
-    return cost - cost // PROOF_SHARE
+    return cost - cost // FASTER
 
 
 def most(cost: int) -> int:
     """What a candidate of this cost takes at most with a proof."""
-    return cost + cost // PROOF_SHARE
+    return cost + cost // SLOWER
 
 
 @dataclass(frozen=True)
@@ -64,26 +64,26 @@ class Candidate:
 
 
 def proven(candidate: Candidate, judge: Judge) -> Candidate:
-    """The candidate with addresses of proven peak, no higher than its own: the first that cost no more than it, else
-    the cheapest that are near enough, else it stays."""
+    """The candidate with addresses of proven peak, no higher than its own: the cheapest that are near enough, with
+    buffers claimed as early as costs no more than the candidate. Else it stays."""
     if candidate.is_optimal:
         return candidate
     best: Candidate | None = None
-    for placed in _placements_at_the_bound(candidate.placed):
-        cost = judge(placed.plan)
-        if least(candidate.cost) <= cost <= most(candidate.cost) and (best is None or cost < best.cost):
-            best = candidate.at(placed, cost)
-            if cost <= candidate.cost:
-                break
+    for ahead in CLAIMS_AHEAD:
+        for placed in _at_the_bound(candidate.placed, ahead):
+            cost = judge(placed.plan)
+            if least(candidate.cost) <= cost <= most(candidate.cost) and (best is None or cost < best.cost):
+                best = candidate.at(placed, cost)
+        if best is not None and best.cost <= candidate.cost:
+            break
     return best or candidate
 
 
-def _placements_at_the_bound(placed: Placed) -> Iterator[Placed]:
-    for ahead in CLAIMS_AHEAD:
-        problem = placed.problem_of(ahead)
-        for placement in optimal_placements(problem, N_SEARCHES):
-            if placement.peak_bytes <= placed.placement.peak_bytes:
-                yield _moved(replace(placed, problem=problem), placement)
+def _at_the_bound(placed: Placed, ahead: int) -> Iterator[Placed]:
+    problem = placed.problem_of(ahead)
+    for placement in optimal_placements(problem, N_SEARCHES):
+        if placement.peak_bytes <= placed.placement.peak_bytes:
+            yield _moved(replace(placed, problem=problem), placement)
 
 
 def certify(candidate: Candidate, judge: Judge, effort: float) -> Scheduled:
