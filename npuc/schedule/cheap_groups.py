@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from npuc.lower.kernel import Kernel
+from npuc.lower.kernel import ALIGNMENT, Kernel
 from npuc.schedule.group_peaks import GroupPeaks
 from npuc.schedule.grouping import LONGEST_GROUP, sliced_groups
 from npuc.schedule.memory import aligned
@@ -72,6 +72,19 @@ def cheapest_groups(
         groups.append(at.group)
         at = best[at.group.start]
     return groups[::-1] if at is not None else None
+
+
+def lower_groups(
+    kernels: Sequence[Kernel], peaks: GroupPeaks, peak_bytes: int, slices: Sequence[int] = ()
+) -> Iterator[list[Group]]:
+    """Groups that need less than `peak_bytes`, less than those, and so on, each the cheapest; the lowest come last."""
+    while peak_bytes > 0:
+        room = peak_bytes - ALIGNMENT
+        found = cheapest_groups(kernels, peaks, room, room, slices)
+        if not found:
+            return
+        yield found
+        peak_bytes = max(map(peaks.of, found))
 
 
 def _ways(

@@ -16,7 +16,7 @@ from npuc.allocation import CapacityExceeded, live_at_peak
 from npuc.errors import DoesNotFit
 from npuc.lower.kernel import ALIGNMENT, Kernel
 from npuc.schedule.candidate import Candidate, Judge, certify, least, most, proven
-from npuc.schedule.cheap_groups import cheapest_groups
+from npuc.schedule.cheap_groups import cheapest_groups, lower_groups
 from npuc.schedule.draft import Draft, Drafter
 from npuc.schedule.energy import least_picojoules
 from npuc.schedule.estimate import follow, lower_bound
@@ -126,18 +126,20 @@ def _within(candidates: Sequence[Candidate], most_cycles: int) -> Candidate:
     )
 
 
-def rungs(lowest_bytes: int, highest_bytes: int) -> list[int]:
-    """Capacities of the ladder, descending: the same numbers for every network, and the lowest itself.
+def rungs(lowest_bytes: int, highest_bytes: int, others: Iterable[int] = ()) -> list[int]:
+    """Capacities of the ladder, descending: the same numbers for every network, the lowest itself and `others` of the
+    network.
 
     The first is the next above the highest: much that is made for it needs less.
     """
-    found = [lowest_bytes]
+    found = {lowest_bytes, *(other for other in others if other > lowest_bytes)}
     step = 0
-    while found[-1] < highest_bytes:
+    while max(found) < highest_bytes or _rung(step) < max(found):
         if _rung(step) > lowest_bytes:
-            found.append(_rung(step))
+            found.add(_rung(step))
         step += 1
-    return found[::-1]
+    top = min((capacity for capacity in found if capacity >= highest_bytes), default=lowest_bytes)
+    return sorted((capacity for capacity in found if capacity <= top), reverse=True)
 
 
 def _rung(step: int) -> int:
@@ -162,6 +164,8 @@ class _Run:
     drafter: Drafter = field(init=False)
     slices: tuple[int, ...] = field(init=False)
     """Channels of a slice that are tried."""
+    lowest: list[int] = field(default_factory=list)
+    """Peaks of the smallest ways to group the kernels: capacities, too, as those of the ladder lie far apart."""
     groups: dict[tuple[int, tuple[int, ...]], tuple[Group, ...]] = field(default_factory=dict)
     cheapest: dict[tuple[int, int, tuple[int, ...]], tuple[Group, ...]] = field(default_factory=dict)
     drafts: dict[DraftKey, Draft] = field(default_factory=dict)
@@ -179,10 +183,20 @@ class _Run:
         """Everything stays in flash, and stripes are made until no merge lowers a peak."""
         everything = frozenset(kernel.owner for kernel in self.search.kernels)
         found = []
-        for slices in dict.fromkeys((self.slices, ())):
-            draft = self._draft(self._groups(0, slices), everything, 0, may_stream=False)
+        for groups in self._smallest_groups():
+            draft = self._draft(groups, everything, 0, may_stream=False)
             found.append(self._judge(place(draft, [], [], 1 << 40, self.search.target)))
+        self.lowest = [candidate.peak_bytes for candidate in found]
         return min(found, key=lambda candidate: (candidate.peak_bytes, candidate.cost))
+
+    def _smallest_groups(self) -> list[tuple[Group, ...]]:
+        """Groups of the lowest peaks: as merging finds them, and what needs less."""
+        kernels, peaks = self.drafter.book.kernels, self.drafter.peaks
+        found = [self._groups(0, slices) for slices in dict.fromkeys((self.slices, ()))]
+        if self.search.policy.has_ladder:
+            lowest = min(max(map(peaks.of, groups), default=0) for groups in found)
+            found += map(tuple, lower_groups(kernels, peaks, lowest, self.slices))
+        return list(dict.fromkeys(found))
 
     def fastest(self, smallest: Candidate) -> Candidate:
         """The candidate of least cost; of those one with a proof, of the smallest peak.
@@ -191,7 +205,8 @@ class _Run:
         """
         search, ladder = self.search, self.search.policy.has_ladder
         found = [smallest] if ladder else []
-        capacities = rungs(smallest.peak_bytes, search.capacity_bytes) if ladder else [search.capacity_bytes]
+        highest = search.capacity_bytes
+        capacities = rungs(smallest.peak_bytes, highest, self.lowest) if ladder else [highest]
         for capacity, below in zip(capacities, [*capacities[1:], 0 if ladder else capacities[0]], strict=True):
             for option in self._options(capacity):
                 if not found or least(option.bound_cost) < most(found[0].cost):
@@ -214,7 +229,7 @@ class _Run:
         memory than it.
         """
         found, highest = [smallest], self.search.capacity_bytes
-        ladder = rungs(smallest.peak_bytes, highest)
+        ladder = rungs(smallest.peak_bytes, highest, self.lowest)
         for capacity, below in zip(ladder, [*ladder[1:], 0], strict=True):
             least_bytes = below + ALIGNMENT if below else 0  # a smaller budget does not look at this capacity
             for option in self._options(capacity):

@@ -8,7 +8,7 @@ import pytest
 
 from npuc.lower.kernel import ChannelGroup, Kernel, Parameters
 from npuc.lower.operand import Operand
-from npuc.schedule.cheap_groups import STEP_BYTES, cheapest_groups
+from npuc.schedule.cheap_groups import STEP_BYTES, cheapest_groups, lower_groups
 from npuc.schedule.group_peaks import GroupPeaks
 from npuc.schedule.grouping import choose_groups
 from npuc.schedule.memory import Storage
@@ -79,6 +79,15 @@ def test_no_way_to_cut_the_network_costs_less(
     if found is not None:
         assert max(map(peaks.of, found)) <= room
         assert _cost(kernels, peaks, found, room) == min(costs)
+
+
+@pytest.mark.parametrize(("widths", "slices"), [((16, 64, 32, 48, 64, 16), ()), ((16, 64, 64, 64, 32, 32), (32, 16))])
+def test_no_groups_need_less_than_the_lowest(widths: tuple[int, ...], slices: tuple[int, ...]) -> None:
+    kernels, peaks = chain(list(widths), [100, 3000, 50, 700, 10])
+    found = [max(map(peaks.of, groups)) for groups in lower_groups(kernels, peaks, 1 << 20, slices)]
+    assert all(later < before for before, later in pairwise(found))
+    ways = [groups for groups in _all(5, slices) if all(_is_possible(kernels, group) for group in groups)]
+    assert found[-1] == min(max(map(peaks.of, groups)) for groups in ways)
 
 
 def _all(n: int, slices: tuple[int, ...]) -> list[list[Group]]:

@@ -148,7 +148,8 @@ def test_too_little_memory_names_the_smallest_that_is_enough() -> None:
 
 @given(least=st.integers(16, 1 << 20).map(lambda n: n // 16 * 16), more=st.lists(st.integers(0, 1 << 20), min_size=2))
 def test_a_larger_budget_has_every_capacity_of_a_smaller_one(least: int, more: list[int]) -> None:
-    ladders = [rungs(least, least + n) for n in sorted(more)]
+    others = [least + 16 * n for n in more[:3]]
+    ladders = [rungs(least, least + n, others) for n in sorted(more)]
     for smaller, larger in itertools.pairwise(ladders):
         assert set(smaller) <= set(larger)
         assert larger == sorted(larger, reverse=True)
