@@ -33,6 +33,8 @@ def rigid_bodies(problem: Problem) -> tuple[tuple[Member, ...], ...]:
 
     Raises InvalidProblem when ties contradict each other or force two live buffers onto the same bytes.
     """
+    if not problem.aliases and not problem.contiguous:  # most problems, and a search asks for many
+        return tuple((Member(buffer, 0, i),) for i, buffer in enumerate(problem.buffers))
     buffers = {buffer.name: buffer for buffer in problem.buffers}
     alias_class = {name: i for i, body in enumerate(_connected(buffers, _alias_links(problem))) for name in body}
     bodies = []
@@ -54,8 +56,9 @@ def base_congruence(body: tuple[Member, ...]) -> tuple[int, int]:
 
     Raises InvalidProblem when no base does.
     """
-    modulus, residue = 1, 0
-    for member in body:
+    modulus = body[0].buffer.alignment_bytes
+    residue = -body[0].shift % modulus
+    for member in body[1:]:
         alignment = member.buffer.alignment_bytes
         merged = _merge_congruences(modulus, residue, alignment, -member.shift % alignment)
         if merged is None:

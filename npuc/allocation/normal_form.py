@@ -41,7 +41,7 @@ class Body(NamedTuple):
 
     @property
     def height(self) -> int:
-        return max(rect.high for rect in self.rects)
+        return max([rect.high for rect in self.rects])
 
     def lowest_base(self) -> int:
         return self.residue if self.fixed is None else self.fixed
