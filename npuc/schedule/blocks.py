@@ -169,7 +169,8 @@ def _priced(requests: Sequence[Request], target: Target) -> list[Choice]:
         owner, shape = owner[hopeful], shape[hopeful]
     work = work_of(columns, target)
     cycles = [measure(work, target) for measure in MEASURES]
-    orders = [np.lexsort((np.arange(len(owner)), found, owner)) for found in cycles]
+    words = work.read_words + work.write_words
+    orders = [np.lexsort((np.arange(len(owner)), words, found, owner)) for found in cycles]
     first = np.searchsorted(owner[orders[0]], np.arange(len(requests) + 1))
     for i in np.flatnonzero(np.diff(first) == 0).tolist():
         raise _no_block(requests[i].kernel, target)

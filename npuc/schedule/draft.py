@@ -127,18 +127,21 @@ class Drafter:
         tile_bytes: int,
         *,
         may_stream: bool,
+        port_counts: bool = False,
         in_ranges: bool = False,
     ) -> Draft:
         """Tasks of these groups, with tiles of at most `tile_bytes` of weights.
 
-        `may_stream`: other parameters than `streamed` may also stay in flash where it pays. `in_ranges`: kernels of
+        `may_stream`: other parameters than `streamed` may also stay in flash where it pays. `port_counts`: in that,
+        loads slow tasks down at a port that they share. `in_ranges`: kernels of
         different units run beside each other, cut into ranges of rows.
         """
         steps, owner = expand_all(self.book, groups)
         lives = live_ranges(self.book, self.storages, groups, steps, owner)
         windows = {live.name: live.window for live in lives if live.window}
         kernels = [kernel.in_windows(windows) for kernel in self.book.kernels]
-        chosen = self._tilings(kernels, steps, [groups[of] for of in owner], streamed, tile_bytes, may_stream)
+        of_steps = [groups[of] for of in owner]
+        chosen = self._tilings(kernels, steps, of_steps, streamed, tile_bytes, may_stream, port_counts)
         in_flash = frozenset(streamed) | {name for name, tiling in chosen.items() if tiling.streamed}
         requests, spans = _requests(kernels, steps, chosen, in_flash)
         if in_ranges:
@@ -159,6 +162,7 @@ class Drafter:
         streamed: Set[str],
         tile_bytes: int,
         may_stream: bool,
+        port_counts: bool,
     ) -> dict[str, Tiling]:
         """The tiling of each owner of parameters, for steps that belong to `groups`."""
         of = {step.kernel: group for step, group in zip(steps, groups, strict=True)}
@@ -180,9 +184,10 @@ class Drafter:
             loaded.append([] if must else [tile_request(kernel, rows, size, streamed=False) for size in sizes])
             flash.append([tile_request(kernel, rows, channels, streamed=True)] if must or may else [])
         self.blocks.prepare([request for found in (*loaded, *flash) for request in found])
+        port_bytes = self.target.board.sram_read_bytes_per_cycle if port_counts else 0
         candidates = [
             arm_tilings(kernels[i])
-            + [loaded_tiling(request, self.blocks) for request in first]
+            + [loaded_tiling(request, self.blocks, port_bytes) for request in first]
             + [streamed_tiling(request, self.blocks) for request in second]
             for i, first, second in zip(order, loaded, flash, strict=True)
         ]

@@ -152,8 +152,9 @@ _PARTS = (1024, 1217, 1448, 1722)
 """1024 times 2^(i / RUNGS_PER_OCTAVE)."""
 
 
-DraftKey = tuple[tuple[Group, ...], frozenset[str], int, bool, bool]
-"""Groups, streamed parameters, bytes of a tile, whether more may be streamed, whether kernels are in ranges."""
+DraftKey = tuple[tuple[Group, ...], frozenset[str], int, bool, bool, bool]
+"""Groups, streamed parameters, bytes of a tile, whether more may be streamed, whether the port counts in that, whether
+kernels are in ranges."""
 
 
 @dataclass
@@ -280,10 +281,12 @@ class _Run:
         a difference and fits."""
         keys = {id(draft): key for key, draft in reversed(self.drafts.items()) if not key[-1]}
         for draft in {id(option.draft): option.draft for option in options}.values():
-            groups, streamed, _, may_stream, _ = keys[id(draft)]
+            groups, streamed, _, may_stream, port_counts, _ = keys[id(draft)]
             spared = (with_spare(self.drafter.book.kernels, groups, finer) for finer in (2, 1))
             for chosen in dict.fromkeys((*spared, groups)):
-                other = self._draft(chosen, streamed, capacity, may_stream=may_stream, in_ranges=True)
+                other = self._draft(
+                    chosen, streamed, capacity, may_stream=may_stream, port_counts=port_counts, in_ranges=True
+                )
                 uses = other.packed(*self.search.policy.buffers[0])
                 if other is not draft and needed_bytes(uses, other.live) <= capacity:
                     yield other
@@ -316,14 +319,16 @@ class _Run:
     def _drafts(self, capacity: int) -> Iterator[Draft]:
         """Drafts whose parameters find room, at least while they are used, within a capacity."""
         policy, total = self.search.policy, self.drafter.parameter_bytes
-        seen: set[tuple[tuple[Group, ...], frozenset[str], bool]] = set()
+        seen: set[tuple[tuple[Group, ...], frozenset[str], bool, bool]] = set()
+        shared = self.search.target.board.sram_shared_port
+        ways = dict.fromkeys((s, s and p and shared) for s in policy.streams for p in policy.port_counts)
         rooms = [capacity - int(reserve * min(total, capacity)) for reserve in policy.reserves]
         for groups in dict.fromkeys(found for room in rooms for found in self._groupings(room, capacity)):
-            for may_stream in policy.streams:
+            for may_stream, port_counts in ways:
                 streamed = self.drafter.dense if policy.streams_dense else frozenset()
-                while (groups, streamed, may_stream) not in seen:
-                    seen.add((groups, streamed, may_stream))
-                    draft = self._draft(groups, streamed, capacity, may_stream=may_stream)
+                while (groups, streamed, may_stream, port_counts) not in seen:
+                    seen.add((groups, streamed, may_stream, port_counts))
+                    draft = self._draft(groups, streamed, capacity, may_stream=may_stream, port_counts=port_counts)
                     too_large = misfits(draft.packed(*policy.buffers[0]), draft.live, capacity)
                     if not too_large:
                         yield draft
@@ -360,12 +365,15 @@ class _Run:
         capacity: int,
         *,
         may_stream: bool,
+        port_counts: bool = False,
         in_ranges: bool = False,
     ) -> Draft:
         limit = self._largest_tile(capacity)
-        key = (groups, streamed, limit, may_stream, in_ranges)
+        key = (groups, streamed, limit, may_stream, port_counts, in_ranges)
         if key not in self.drafts:
-            draft = self.drafter.draft(groups, streamed, limit, may_stream=may_stream, in_ranges=in_ranges)
+            draft = self.drafter.draft(
+                groups, streamed, limit, may_stream=may_stream, port_counts=port_counts, in_ranges=in_ranges
+            )
             content = (tuple(draft.computes), tuple(draft.lives), draft.streamed)
             self.drafts[key] = self.interned.setdefault(content, draft)
         return self.drafts[key]

@@ -13,7 +13,8 @@ class Policy:
     chosen by dynamic programming). `buffers`: smallest and largest bytes of a buffer in which neighbouring kernels
     share a load, each pair a candidate; (0, n): none share. `reserves`: shares of the parameters for which stripes
     make room beside the activations, each a candidate. `streams`: whether weights may stay in flash where that pays,
-    not only where they find no room, each a candidate. `streams_dense`: the weights of fully-connected layers always
+    not only where they find no room, each a candidate, and `port_counts`: whether what loads take of a port that units
+    share counts in that, each a candidate. `streams_dense`: the weights of fully-connected layers always
     do. `descriptors_wait`: whether the fetcher leaves the flash to loads that earlier tasks wait for, each a candidate.
     `may_be_crowded`: block shapes that leave a part of the port to loads are candidates, too. `slices`: whether groups
     may run in slices of their channels. `in_ranges`: whether kernels of different units may run beside each other on
@@ -26,6 +27,7 @@ class Policy:
     buffers: tuple[tuple[int, int], ...] = ((0, 4096),)
     reserves: tuple[float, ...] = (0.0,)
     streams: tuple[bool, ...] = (False,)
+    port_counts: tuple[bool, ...] = (False,)
     streams_dense: bool = False
     descriptors_wait: tuple[bool, ...] = (False,)
     may_be_crowded: bool = False
@@ -39,6 +41,7 @@ SEARCH = Policy(
     buffers=((256, 1024), (4096, 4096), (4096, 16384), (4096, 65536), (4096, 262144), (1024, 16384)),
     reserves=(1.0, 0.85, 0.7, 0.5, 0.25, 0.125, 0.0),
     streams=(False, True),
+    port_counts=(False, True),
     descriptors_wait=(False, True),
     may_be_crowded=True,
     slices=True,

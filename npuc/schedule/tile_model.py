@@ -2,9 +2,9 @@
 
 Kernel i ends no sooner than kernel i-1 plus its own work, and each of its tiles starts no sooner than the tile's
 weights have arrived. Cutting finer overlaps more but costs instructions, which come through the same flash; weights
-that the array reads in flash save the port of the SRAM but cannot come ahead. The state behind a kernel is when its
-last byte has arrived and when it ends. Of two states, one that is later in both cannot lead to a better end: dynamic
-programming over the others finds the tilings with which the last kernel ends first.
+that the array reads in flash save the port of the SRAM (`Tiling.load_cycles`) but cannot come ahead. The state behind
+a kernel is when its last byte has arrived and when it ends. Of two states, one that is later in both cannot lead to a
+better end: dynamic programming over the others finds the tilings with which the last kernel ends first.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def choose_tiles(
 
 
 def _after(state: _State, kernel: Kernel, tiling: Tiling, rate: int) -> _State:
-    busy = tiling.n_tiles * tiling.tile_cycles
+    busy = tiling.n_tiles * tiling.tile_cycles + tiling.load_cycles
     if tiling.streamed:
         arrived = state.arrived + tiling.flash_bytes // rate
         return _State(arrived, max(state.ended + busy, arrived), tiling, state)

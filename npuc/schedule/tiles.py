@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 
+from isa.record import WORD_BYTES
 from isa.target import Target
 from npuc.lower.kernel import Kernel
 from npuc.schedule.blocks import Choice, Request, choose_blocks
@@ -19,7 +20,8 @@ TILE_BYTES = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 class Tiling:
     """`channels` of each tile of a kernel, and the cycles of one such tile.
 
-    `streamed`: the array reads the weights in flash, `flash_bytes` in all.
+    `streamed`: the array reads the weights in flash, `flash_bytes` in all. `load_cycles`: those for which the loads of
+    its parameters keep tasks from the port.
     """
 
     channels: int
@@ -27,6 +29,7 @@ class Tiling:
     tile_cycles: int
     streamed: bool = False
     flash_bytes: int = 0
+    load_cycles: int = 0
 
 
 class Blocks:
@@ -96,11 +99,16 @@ def tile_request(kernel: Kernel, rows: range, n_channels: int, *, streamed: bool
     return Request(kernel, task, streamed)
 
 
-def loaded_tiling(request: Request, blocks: Blocks) -> Tiling:
-    """Tiling whose weights are loaded, from its first tile."""
+def loaded_tiling(request: Request, blocks: Blocks, port_bytes: int = 0) -> Tiling:
+    """Tiling whose weights are loaded, from its first tile, through a port that moves so many bytes a cycle (0: it has
+    room for loads): they slow down by the part of it that tasks take, for which those of the kernel stand."""
     n, _, _, channels = request.kernel.space
-    size = len(request.task.c)
-    return Tiling(size, -(-channels // size), blocks.of(request).cycles * n)
+    choice, size = blocks.of(request), len(request.task.c)
+    waiting = 0
+    if port_bytes and not request.kernel.shares:
+        taken = min(WORD_BYTES * choice.amounts.port_words // port_bytes, choice.cycles)
+        waiting = request.kernel.parameters.n_bytes // port_bytes * taken // max(choice.cycles, 1)
+    return Tiling(size, -(-channels // size), choice.cycles * n, load_cycles=waiting)
 
 
 def streamed_tiling(request: Request, blocks: Blocks) -> Tiling:
@@ -142,4 +150,3 @@ def tile_tasks(kernel: Kernel, y: range, c: range, channels: int) -> list[Work]:
                 tile = range(first, min(first + channels, end))
                 tasks.append(Compute(kernel.node, kernel.mnemonic, batch, y, range(width), tile, k))
     return tasks
-

@@ -162,7 +162,7 @@ def test_tilings_are_those_with_which_the_last_kernel_ends_first() -> None:
     for _ in range(50):
         candidates = [
             [
-                Tiling(8, int(n), int(rng.integers(1, 400)), bool(rng.integers(2)), int(rng.integers(1, 900)))
+                Tiling(8, int(n), int(rng.integers(1, 400)), bool(rng.integers(2)), *rng.integers(1, (900, 90)))
                 for n in sizes
             ]
             for sizes in rng.integers(1, 5, (len(kernels), 3))
@@ -180,7 +180,7 @@ def end_of(kernels: list[Kernel], tilings: Sequence[Tiling]) -> int:
     """When the last kernel ends, by the model of `choose_tiles`, at one byte of flash a cycle."""
     arrived = ended = 0
     for kernel, tiling in zip(kernels, tilings, strict=True):
-        busy = tiling.n_tiles * tiling.tile_cycles
+        busy = tiling.n_tiles * tiling.tile_cycles + tiling.load_cycles
         if tiling.streamed:
             arrived += tiling.flash_bytes
             ended = max(ended + busy, arrived)
