@@ -25,7 +25,7 @@ FASTER, SLOWER = 256, 1024
 CLAIMS_AHEAD = (CLAIMED_AHEAD, 3, 2)
 """Tasks by which buffers are claimed before their bytes are expected; the fewer, the easier to pack."""
 
-N_SEARCHES = 16
+N_SEARCHES = 8
 """For placements at the bound."""
 
 
