@@ -10,6 +10,7 @@ from npuc.compiler import Options, compile_model, import_model
 from npuc.errors import UsageError
 from npuc.graph.graph import Graph
 from npuc.schedule import plan
+from npuc.schedule.candidate import Candidate
 from simulator.program import load
 from simulator.report import profile
 from simulator.trace import timing
@@ -43,7 +44,7 @@ def test_bounds_hold_and_more_memory_never_takes_more_energy(graph: Graph) -> No
     least = compile_model(graph, None, Options(machine, optimize="memory")).report["sram"]["peak_bytes"]
     tries, previous = plan._Run._tries, None
 
-    def checked(run: plan._Run, option: plan.Option, capacity: int, below: int) -> Iterator[plan.Candidate]:
+    def checked(run: plan._Run, option: plan.Option, capacity: int, below: int) -> Iterator[Candidate]:
         for candidate in tries(run, option, capacity, below):
             assert candidate.cost >= option.bound_cost
             yield candidate
