@@ -256,7 +256,7 @@ class _Run:
     def _options(self, capacity: int) -> list[Option]:
         """The most promising ways to use a capacity."""
         plain = _promising(self._loaded(self._drafts(capacity), capacity))
-        if not self.search.policy.in_ranges:
+        if not self.search.policy.in_ranges or self.search.target.board.sram_shared_port:  # times are too short there
             return plain
         return [*plain, *_promising(self._loaded(self._in_ranges(plain, capacity), capacity))[:MOST_IN_RANGES]]
 

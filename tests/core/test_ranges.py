@@ -27,7 +27,7 @@ from npuc.schedule.interleave import moved
 from npuc.schedule.parameters import earliest, pack_buffers
 from npuc.schedule.place import Placed, place
 from npuc.schedule.plan import Search, schedule
-from npuc.schedule.policy import POLICIES, SEARCH
+from npuc.schedule.policy import POLICIES, SEARCH, Policy
 from npuc.schedule.ranges import with_spare
 from npuc.schedule.stripes import Group
 from npuc.task.task import Compute
@@ -154,15 +154,27 @@ def test_kernels_stay_whole_where_ranges_do_not_pay() -> None:
 
 
 def test_only_the_search_runs_kernels_beside_each_other() -> None:
-    target = load_target("u55-like")
+    shared = load_target("u55-like")
+    target = replace(shared, board=replace(shared.board, sram_shared_port=False, sram_write_bytes_per_cycle=8))
     part = parted(conv_and_pool(), target)
-    storages, judge, cycles = storages_of(part.graph, part.kernels), Judge(target).cycles, {}
+    cycles = {}
     for name, policy in {**POLICIES, "in order": replace(SEARCH, in_ranges=False)}.items():
-        plan = schedule(Search(part.kernels, storages, target, ROOM, judge, policy)).plan
-        order = [task.kernel for task in plan.tasks if isinstance(task, Compute)]
-        assert (order == sorted(order)) == (name != "search")
-        cycles[name] = judge(plan)
+        is_ordered, cycles[name] = searched(part, target, policy)
+        assert is_ordered == (name != "search")
     assert cycles["search"] < min(cycles["in order"], cycles["greedy"], cycles["layerwise"])
+
+
+def test_kernels_that_share_a_port_run_one_after_the_other() -> None:
+    target = load_target("u55-like")
+    assert searched(parted(conv_and_pool(), target), target, SEARCH)[0]
+
+
+def searched(part: Partition, target: Target, policy: Policy) -> tuple[bool, int]:
+    """Whether the tasks of each kernel follow each other, and the cycles."""
+    storages, judge = storages_of(part.graph, part.kernels), Judge(target).cycles
+    plan = schedule(Search(part.kernels, storages, target, ROOM, judge, policy)).plan
+    order = [task.kernel for task in plan.tasks if isinstance(task, Compute)]
+    return order == sorted(order), judge(plan)
 
 
 def test_a_line_buffer_with_a_spare_stripe_lets_both_units_run() -> None:
