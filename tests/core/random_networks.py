@@ -4,11 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from isa.arithmetic import quantize_multiplier, softmax_scale
+from isa.target import Target
+from npuc.errors import NpucError
 from npuc.graph.graph import Graph, Node, verify
 from npuc.graph.types import Array, QuantParams, TensorType
+from npuc.legalize import legalize
 from npuc.ops.integer.conv import QConv, Residual
 from npuc.ops.integer.elementwise import Lookup, QAdd, QMul
 from npuc.ops.integer.pool import QAveragePool, QMaxPool, QMean
@@ -17,6 +21,8 @@ from npuc.ops.integer.softmax import QSoftmax
 from npuc.ops.op import Op
 from npuc.ops.structure import Concat, Pad, Reshape, ResizeNearest, Slice, Transpose
 from npuc.ops.window import Window
+from npuc.partition import Partition, partition
+from npuc.passes import HARDWARE_PASSES, INTEGER_PASSES, run_passes
 
 CHANNELS = (1, 3, 5, 8, 16, 17, 33)
 LARGEST = 20_000
@@ -258,3 +264,13 @@ def networks(draw: st.DrawFn, most_nodes: int = 6) -> Graph:
 def random_inputs(graph: Graph, seed: int) -> Mapping[str, Array]:
     rng = np.random.default_rng(seed)
     return {name: rng.integers(-128, 128, graph.values[name].shape, np.int8) for name in graph.inputs}
+
+
+def parted(graph: Graph, target: Target) -> Partition:
+    """Kernels of a network as the compiler makes them; an example that the target cannot run is left out."""
+    shaped = run_passes(run_passes(graph, INTEGER_PASSES), HARDWARE_PASSES)
+    try:
+        return partition(legalize(shaped, target), target)
+    except NpucError:
+        assume(False)
+        raise

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isa.instructions import Queue
@@ -11,16 +11,13 @@ from isa.target import Rate, Target
 from isa.target_file import load_target
 from npuc.compiler import Options, compile_model
 from npuc.emit.plan_judge import Judge
-from npuc.errors import NpucError
 from npuc.graph.graph import Graph, Node, evaluate, verify
 from npuc.graph.types import QuantParams, TensorType
-from npuc.legalize import legalize
 from npuc.lower.kernel import Kernel
 from npuc.ops.integer.conv import QConv
 from npuc.ops.integer.pool import QMaxPool
 from npuc.ops.window import Window
-from npuc.partition import Partition, partition
-from npuc.passes import HARDWARE_PASSES, INTEGER_PASSES, run_passes
+from npuc.partition import Partition
 from npuc.schedule import storages_of
 from npuc.schedule.draft import Draft, Drafter
 from npuc.schedule.interleave import moved
@@ -35,7 +32,7 @@ from npuc.task.text import Scheduled, format_plan, parse_plan
 from npuc.verify import verify_program
 from simulator.machine import Machine
 from simulator.program import load
-from tests.core.random_networks import networks, random_inputs
+from tests.core.random_networks import networks, parted, random_inputs
 
 ROOM = 1 << 20
 
@@ -49,15 +46,6 @@ def slow(name: str) -> Target:
         vector_copy=rate, vector_reduce=rate,
     )  # fmt: skip
     return replace(target, costs=costs, board=replace(target.board, flash_bytes_per_cycle=64))
-
-
-def parted(graph: Graph, target: Target) -> Partition:
-    shaped = run_passes(run_passes(graph, INTEGER_PASSES), HARDWARE_PASSES)
-    try:
-        return partition(legalize(shaped, target), target)
-    except NpucError:
-        assume(False)
-        raise
 
 
 def drafted(part: Partition, target: Target, groups: list[Group], streamed: frozenset[str]) -> list[Draft]:

@@ -4,22 +4,20 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isa.target import Target
 from isa.target_file import load_target
 from npuc.allocation import CapacityExceeded
 from npuc.compiler import Options, compile_model
-from npuc.errors import DoesNotFit, NpucError
+from npuc.errors import DoesNotFit
 from npuc.graph.graph import Graph, Node, evaluate, verify
 from npuc.graph.types import Array, QuantParams, TensorType
-from npuc.legalize import legalize
 from npuc.lower.kernel import Kernel
 from npuc.ops.integer.conv import QConv
 from npuc.ops.window import Window
-from npuc.partition import Partition, partition
-from npuc.passes import HARDWARE_PASSES, INTEGER_PASSES, run_passes
+from npuc.partition import Partition
 from npuc.schedule import storages_of
 from npuc.schedule.draft import Draft, Drafter
 from npuc.schedule.parameters import earliest, needed_bytes, pack_buffers
@@ -34,19 +32,10 @@ from npuc.verify import verify_program
 from simulator.machine import Machine
 from simulator.program import load
 from simulator.strict import check
-from tests.core.random_networks import channelwise_networks, random_inputs
+from tests.core.random_networks import channelwise_networks, parted, random_inputs
 
 WINDOWS = {"edge-64": (8,), "u55-like": (8, 16, 32), "edge-256": (16, 32)}
 """Channels of a slice: multiples of the output channels that a machine computes at once."""
-
-
-def parted(graph: Graph, target: Target) -> Partition:
-    shaped = run_passes(run_passes(graph, INTEGER_PASSES), HARDWARE_PASSES)
-    try:
-        return partition(legalize(shaped, target), target)
-    except NpucError:
-        assume(False)
-        raise
 
 
 def sliced_groups(data: st.DataObject, part: Partition, channels: Sequence[int]) -> list[Group]:
